@@ -23,7 +23,7 @@ from loadsheet.mapping.compile import CompiledMapping, part_reading
 from loadsheet.mapping.documents import LOOKED_UP, LOOKUP_RULE, Document, Ignored, TableNotes
 from loadsheet.mapping.routing import route
 from loadsheet.problem_groups import Causes
-from loadsheet.problems import NOT_EXAMINED, WAITS_FOR_MAPPING, Problem
+from loadsheet.problems import NOT_EXAMINED, PROPOSING_VALUES, WAITS_FOR_MAPPING, Problem
 from loadsheet.reading import Row, Table
 from loadsheet.reading.fix_file_tables import mark_of
 from loadsheet.reading.tables import NOT_READ, WITHOUT_ROWS
@@ -185,7 +185,7 @@ class Corrections:
     def propose(self, found: CheckEvent) -> None:
         """Note the values that the errors of a finding propose."""
         for problem in problems_of(found):
-            where, meant = problem.where, proposed_value(problem.hint)
+            where, meant = problem.where, proposed_value(problem.hint) if problem.code in PROPOSING_VALUES else ""
             if meant and problem.level == "error" and where.row and where.column and problem.found:
                 self._proposed.setdefault((where.file, where.sheet, where.column), {})[problem.found] = meant
 

@@ -271,6 +271,9 @@ NOT_EXAMINED = "R290"
 
 NOT_IN_LEDGER = "A120"
 
+PROPOSING_VALUES = frozenset({"C302", "C306", "C308", "C309", "C311", "G403", "G404"})
+"""Problems whose hint may propose a value for the whole cell. Hints of others may concern a part of it, such as the unit."""
+
 FOR_ITS_SENDER = {
     "A101": "no mapping matches a file named {found}",
     "A120": "{found} was processed before, and is not sent twice",

@@ -58,7 +58,7 @@ class TargetPlan:
 class Variant:
     """The record of one operation. `make` fills it as far as possible. `ordered` are the lists whose order is content,
     `times_of_run` the fields that hold `$now` and nothing of a row, which are no content: else what comes again would be a change.
-    `declared` has both in the form of `Document.items`, `instead` is the variant for a record that exists already.
+    `declared` has both in the form of `Document.items`, `alternative` is the variant for a record that exists already.
     """
 
     operation: Operation
@@ -67,7 +67,7 @@ class Variant:
     ordered: tuple[str, ...]
     declared: Mapping[str, tuple[int, ...]]
     times_of_run: frozenset[str]
-    instead: "Variant | None" = None
+    alternative: "Variant | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ class _Variants:
         """The variant of an operation, or of both sides of an upsert."""
         operation, *others = _OPERATIONS[name]
         found = self._variant(operation)
-        return replace(found, instead=self._variant(others[0])) if others else found
+        return replace(found, alternative=self._variant(others[0])) if others else found
 
     def _variant(self, operation: Operation) -> Variant:
         if operation.name not in self._variants:

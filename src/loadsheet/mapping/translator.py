@@ -196,10 +196,10 @@ class _DocumentBuilder:
         if self._plan.targets.chooser in frame.main_refused:  # the operation decides which fields may be missing
             return self._invalid_document(group, variant, variant.make(frame), is_chosen=False)
         checks.run_checks(read)
-        payload, instead = self._record(variant)
+        payload, alternative = self._record(variant)
         if problems.has_errors:
             return self._invalid_document(group, variant, payload)
-        return self._valid_document(variant, payload, instead)
+        return self._valid_document(variant, payload, alternative)
 
     def _variant(self, main: Sequence[ReadRow]) -> Variant:
         """The variant of the record's operation. If the operation cannot be read, a problem was already reported."""
@@ -210,20 +210,20 @@ class _DocumentBuilder:
 
     def _record(self, variant: Variant) -> tuple[dict[str, Any], AlternativeForm | None]:
         """The record and its update form. The problems of both count, because either may be sent."""
-        frame, instead = self._frame, None
+        frame, alternative = self._frame, None
         payload = variant.make(frame)
-        if variant.instead is not None:
-            other = variant.instead.make(frame)
-            self._problems.check_contract(variant.instead, other)
+        if variant.alternative is not None:
+            other = variant.alternative.make(frame)
+            self._problems.check_contract(variant.alternative, other)
             frame.faults, frame.unlisted, frame.skipped = [], [], []
-            instead = AlternativeForm(
-                variant.instead.operation.name, encode_record(other), _content_hash(variant.instead, other)
+            alternative = AlternativeForm(
+                variant.alternative.operation.name, encode_record(other), _content_hash(variant.alternative, other)
             )
         self._problems.check_contract(variant, payload)
         self._problems.check_complete()
-        return payload, instead
+        return payload, alternative
 
-    def _valid_document(self, variant: Variant, payload: dict[str, Any], instead: AlternativeForm | None) -> Document:
+    def _valid_document(self, variant: Variant, payload: dict[str, Any], alternative: AlternativeForm | None) -> Document:
         operation = variant.operation
         return Document(
             operation.name,
@@ -234,7 +234,7 @@ class _DocumentBuilder:
             self._problems.source,
             tuple(self._problems.found),
             {**self._frame.items, **variant.declared} if variant.declared else self._frame.items,
-            instead,
+            alternative,
             variant.ordered,
         )
 

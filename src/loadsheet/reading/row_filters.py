@@ -169,9 +169,7 @@ def _marked(rows: Iterable[Row | None], layout: Layout, header: Header, where: C
 
 def _rule_of_print(cells: Sequence[str], place: int) -> str:
     """The rule that ignores a row that only structures a printed list; empty if it does not. `place` is the first column that is read."""
-    begins = (
-        cells[0][:1].strip() or cells[place][:1].strip() or "-"
-    )  # perhaps only the columns of amounts are underlined
+    begins = cells[0][:1].strip() or cells[place][:1].strip() or "-"  # only amounts may be underlined
     if begins in _LINE_SIGNS and is_separator(cells):
         return "separator line"
     if cells.count("") + 1 != len(cells) or len(cells) < 2:  # cheap check first

@@ -13,15 +13,12 @@ from typing import NamedTuple
 from loadsheet.display_text import show_controls
 from loadsheet.languages import Sentences, Words
 from loadsheet.ledger import ColumnGuide
-from loadsheet.problems import CATALOGUE, FOR_ITS_SENDER, Problem
+from loadsheet.problems import CATALOGUE, FOR_ITS_SENDER, PROPOSING_VALUES, Problem
 from loadsheet.similar_text import proposed_value
 
 _PATTERN = re.compile(r", (?:like the pattern|nach dem Muster) .*?(?=, (?:blank means|leer bedeutet)|$)")
 _NOTHING_MEANT = re.compile(r", (?:blank means|leer bedeutet) ?$")
 _FOR_OPERATORS = re.compile(r"\bloadsheet (?:retry|resolve)\b")
-
-_WHOLE_VALUES = frozenset({"C302", "C306", "C308", "C309", "C311", "G403", "G404"})
-"""Problems whose hint may suggest a value for the whole cell. Hints of other problems concern a part of it."""
 
 _OURS = "this value is not in your file: contact the people who run loadsheet"
 """What to do about a value that comes from the mapping, not from a cell."""
@@ -53,7 +50,7 @@ def word_problem(
     if own := english.get(f"say_{words.language}"):  # the mapping's message of a check in this language
         values["say"] = own
     text = words.raw(template_of(problem.code)).format_map(defaultdict(str, values))  # an old ledger may lack a value
-    suggestion = proposed_value(problem.hint) if problem.code in _WHOLE_VALUES else ""
+    suggestion = proposed_value(problem.hint) if problem.code in PROPOSING_VALUES else ""
     if suggestion.islower() and problem.found[:1].isupper():  # country names are stored in lower case
         suggestion = suggestion.title()
     return ProblemText(values["column"], _sentence(text), _sentence(_todo(problem, words, values, guide)), suggestion)
