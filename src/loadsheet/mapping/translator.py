@@ -223,7 +223,9 @@ class _DocumentBuilder:
         self._problems.check_complete()
         return payload, alternative
 
-    def _valid_document(self, variant: Variant, payload: dict[str, Any], alternative: AlternativeForm | None) -> Document:
+    def _valid_document(
+        self, variant: Variant, payload: dict[str, Any], alternative: AlternativeForm | None
+    ) -> Document:
         operation = variant.operation
         return Document(
             operation.name,

@@ -44,6 +44,8 @@ _WITHOUT_CENTS = re.compile(r"(?<=[0-9])[.,](-{1,2}|\u2013)(?=$| ?[€$£]$| ?[A
 _CURRENCY = re.compile("[€$£]|[A-Z]{3}|^Fr")
 _AFTER = re.compile(r"[^\W\d_][\w.³*/]*$|[€$£%]$")
 _LOCALES = ("en_GB", "de_DE", "fr_FR", "sv_SE", "de_CH", "en_IN")
+_OTHER_MARKS = {"en": ("en_DE", "en_SE"), "de": ("de_CH",), "es": ("es_MX",), "it": ("it_CH",)}
+"""Locales of these languages with the marks of others: a sheet gets its reports in the language of its headings, whatever marks its numbers have."""
 
 
 class Formats(NamedTuple):
@@ -282,7 +284,9 @@ def locale_of(
     reads more of the cells with countries (`countries`: the cells that each locale reads), then to the first of `locales`.
     `is_read`: the headings are in a known language, that of the first locale.
     """
-    own = [name for name in locales if name[:2] == locales[0][:2]]  # such as pt_PT and pt_BR
+    language = locales[0][:2]
+    own = [name for name in locales if name[:2] == language]  # such as pt_PT and pt_BR
+    own += _OTHER_MARKS.get(language, ()) if is_read else ()
     candidates = list(dict.fromkeys([*own, *_LOCALES, *locales]))
     counted = {
         name: sum(numbers[text] for text in numbers if not isinstance(reader_of_numbers(name)(text), CellProblem))

@@ -122,10 +122,8 @@ def observe(paths: Sequence[Path], settings: Settings, progress: Progress | None
     """
     in_order = sorted(paths, key=lambda path: (path.name, str(path)))
     raw = [found for path in in_order for found in _tables_of(path, settings)]
-    languages, countries = Counter[str](), Counter[str]()
+    languages, countries = _languages_of(raw), Counter[str]()
     for found in raw:
-        for label in found.headings.labels:
-            languages.update(reading_of(label).languages)
         for place, cells in found.columns.items():
             if "country" in reading_of("".join(found.headings.labels[place : place + 1])).concepts:
                 countries.update(cells.shown)
@@ -274,15 +272,23 @@ def _counted(rows: Iterator[Row], left_out: set[int]) -> Iterator[Row]:
             yield row
 
 
+def _languages_of(raw: Sequence[_Raw]) -> Counter[str]:
+    """How many words of the headings of these tables each language knows."""
+    found = Counter[str]()
+    for label in (label for one in raw for label in one.headings.labels):
+        found.update(reading_of(label).languages)
+    return found
+
+
 def _notation_of(raw: Sequence[_Raw], languages: Counter[str], countries: Counter[str]) -> FileNotation:
     """The notation of one file, whose tables these are, with the languages and countries of all files. The numbers of another file may come
-    from another program.
+    from another program, and its headings be in another language.
     """
-    notation = FileNotation(languages)
+    notation, own = FileNotation(languages), FileNotation(_languages_of(raw) or languages)
     numbers = Counter[str]()
     for cells in (cells for found in raw for cells in found.columns.values()):
         numbers.update(shapes_of_numbers(cells.texts))
-    known = vocabulary().locales_from(vocabulary().habits[notation.language]["locale"])
+    known = vocabulary().locales_from(vocabulary().habits[own.language]["locale"])
     named = {locale: countries_read(countries, locale) for locale in known} if countries else {}
     notation.locale, notation.locale_evidence = locale_of(numbers, known, named, is_read=bool(languages))
     notation.numbers = numbers.total()
