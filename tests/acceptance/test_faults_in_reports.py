@@ -34,7 +34,7 @@ IN_ONE_REPORT = {
 }
 IN_ALL = [
     "reports.results.DropResults.finish",
-    "reconcile.settle",
+    "reconcile.reconcile_run",
     "reconcile.balance.Adder.add",
     "reports.results.DropResults.add",
     "reports.summarise",

@@ -91,7 +91,7 @@ class Meddled:
 
     def __getattr__(self, name):
         done = getattr(self._ledger, name)
-        what = {"plan": "plan", "set_aside": "set aside", "archived": "archived"}.get(name)
+        what = {"plan": "plan", "set_aside": "set aside", "record_kept_as": "archived"}.get(name)
 
         def meddled(*words, **more):
             self._deed(what)
