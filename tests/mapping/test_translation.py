@@ -216,8 +216,8 @@ def test_parts_are_cut_from_the_finished_value(tmp_path, steps, cell, order):
         assert [payload["order_id"], payload["pickup_city"]] == order
 
 
-@pytest.mark.parametrize("instead", [False, True])
-def test_a_required_field_that_is_absent_is_an_error_of_the_document(orders, instead):
+@pytest.mark.parametrize("alternative", [False, True])
+def test_a_required_field_that_is_absent_is_an_error_of_the_document(orders, alternative):
     """The last guard: the compiled way to one of the records is broken on purpose, it leaves a field out."""
 
     def broken(make):
@@ -226,7 +226,7 @@ def test_a_required_field_that_is_absent_is_an_error_of_the_document(orders, ins
     mapping, _ = orders(PACKAGES)
     fixed = mapping.plan.targets.fixed
     variant = replace(fixed, make=broken(fixed.make))
-    fixed = replace(fixed, instead=variant) if instead else variant
+    fixed = replace(fixed, alternative=variant) if alternative else variant
     lacking = replace(mapping, plan=replace(mapping.plan, targets=replace(mapping.plan.targets, fixed=fixed)))
     (document,) = documents(lacking, [["1", *[""] * 12]])
     (problem,) = document.problems
