@@ -63,8 +63,7 @@ def progress(title: str) -> Iterator[ProgressBar | None]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    texts = (TextColumn(f"{{task.{name}}}", markup=False) for name in ("description", "fields[count]"))
-    title_column, count_column = texts
+    title_column, count_column = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[count]}")
     columns = (title_column, BarColumn(), count_column, TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=None, count="")

@@ -43,7 +43,7 @@ class DocumentProblems:
     ) -> None:
         self._readers = readers
         self._one_value = frozenset(plan.one_value if plan.is_grouped else ())
-        self._to_repeat = self._one_value - plan.once
+        self._to_repeat = self._one_value - plan.once  # in each row of a record
         self._lineage = lineage
         self._frame = frame
         self._group = Group(None, ())
