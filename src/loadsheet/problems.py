@@ -129,9 +129,7 @@ CATALOGUE: dict[str, ProblemType] = {
     "R250": ProblemType("Column missing", "there is no column {missing}, and these columns are not read: {unused}"),
     "R255": ProblemType("New column not read", "columns are not read that earlier files did not have: {found}"),
     "R257": ProblemType("Column gone", "columns are missing that all earlier files had: {found}"),
-    "R251": ProblemType(
-        "Line twice", "lines of one record have the same {column} and are equal in every column ({rows})"
-    ),
+    "R251": ProblemType("Line twice", "lines of one record are equal in every column ({rows})"),
     "R245": ProblemType("Sheet not read", "the mapping does not read other sheets with the same columns: {sheets}"),
     "R252": ProblemType("Struck-out rows are read", "rows that are struck out are read like the others: {rows}"),
     "R256": ProblemType("Hidden rows are read", "hidden rows are read like the others: {rows}"),

@@ -252,15 +252,42 @@ def test_a_numbered_line_that_is_pasted_twice_is_a_warning(checked):
     code, said = checked(GROUPED, pasted, "--json")
     (warning,) = [one for one in json.loads(said)["problems"] if one["code"] == "R251"]
     assert (code, warning["level"], warning["found"], warning["where"]["row"]) == (0, "warning", "20", 22)
-    assert warning["values"] == {"column": "Line", "count": 3, "rows": "rows 22, 23, 24"}
+    assert warning["where"]["column"] == "Line"
+    assert warning["values"] == {"count": 3, "rows": "rows 22, 23, 24"}
     incomplete = [*pasted, "L0;;;3.5;x", "L1;;;wrong"]
     assert "R251" in checked(GROUPED, incomplete)[1], "records with wrong rows do not say how lines are numbered"
-    assert "lines of one record have the same Line and are equal in every column" in checked(GROUPED, pasted)[1]
+    assert "lines of one record are equal in every column (rows 22, 23, 24)" in checked(GROUPED, pasted)[1]
+
+
+def orders_of(count):
+    """Two lines of each order, of no number, next to each other."""
+    return ["No;Line;Pick;Volume", *(f"L{order};;;{line}.5" for order in range(count) for line in (1, 2))]
+
+
+@pytest.mark.parametrize(
+    ("lines", "rows"),
+    [
+        pytest.param([*orders_of(49)[:21], "L9;;;2.5", *orders_of(50)[21:]], "row 22", id="one of 101 lines"),
+        pytest.param([*lines_of(50, numbered=False), "L3;;;1.5"], "row 102", id="one of 101 lines, not sorted"),
+        pytest.param([*orders_of(8), "L3;;;1.5", "L3;;;2.5"], "rows 18, 19", id="an order pasted below"),
+        pytest.param([*orders_of(8), *orders_of(8)[1:]], "rows 18, 19, 20, 21, 22 and 11 more", id="all pasted twice"),
+    ],
+)
+def test_a_line_without_a_number_is_a_warning_if_copies_are_rare_or_stand_apart(checked, lines, rows):
+    code, said = checked(GROUPED, lines, "--json")
+    (warning,) = [one for one in json.loads(said)["problems"] if one["code"] == "R251"]
+    assert (code, warning["values"]["rows"]) == (0, rows)
+    assert f"lines of one record are equal in every column ({rows})" in checked(GROUPED, lines)[1]
 
 
 @pytest.mark.parametrize(
     "lines",
     [
+        pytest.param([*orders_of(49), "L48;;;2.5"], id="one of 99 lines"),
+        pytest.param(
+            [line for line in orders_of(200) for _ in range(1 + line.startswith("L1"))],
+            id="equal parcels of some orders",
+        ),
         pytest.param([*lines_of(10, numbered=False), "L3;;;1.5", "L4;;;2.5"], id="equal parcels"),
         pytest.param([*lines_of(10), "L3;30;;2.5"], id="another number"),
         pytest.param([*lines_of(10), "L3;20;;2.5", "L7;1;;2.5"], id="numbers that do not ascend everywhere"),

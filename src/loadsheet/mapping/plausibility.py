@@ -6,7 +6,7 @@ silently read as the wrong day. Unless another value of the column proves the op
 with such a refused value are read again.
 
 A line that is pasted twice is sent as two lines. Two equal lines may be meant, such as two equal parcels, but not if one of their columns
-numbers the lines.
+numbers the lines. Without such a column they are in doubt if they are rare, or if a copy stands apart in a file sorted by record.
 
 A pickup in 1900 is the number 1 in a date cell, and a delivery in 2206 is a typing error. The check reads the dates of finished
 records, so it covers every way of making them.
@@ -120,32 +120,70 @@ class NotationCheck:
 
 _ASCENTS_MIN = 8  # with this many, a column ascends by chance in 1 of 256 tables
 _DIGITS_MAX = 20  # of a number; the serial numbers of pallets have 18
+_RARE = 100  # equal lines that are meant, such as one for each parcel, are more than one in so many
+_TOGETHER_MIN = 8  # with this many records, the file is sorted by record
 _LINE_TWICE_HINT = "delete the second line and drop the file again, unless both are meant"
 
 
 @dataclass(slots=True)
 class _TableLines:
     """The lines of one table: the positions of the columns whose numbers ascend in every record (None: not known yet), how often they
-    ascend, and the lines that appeared before in their record, with the first of them.
+    ascend, how many records stand together in the file and how many do not, and the lines that appeared before in their record, with the
+    first of them: all, and those that stand apart, after rows of other records.
     """
 
+    count: int = 0
     ascending: list[int] | None = None
     ascents: int = 0
+    together: int = 0
+    spread: int = 0
     repeated: CellTally = field(default_factory=CellTally)
+    apart: CellTally = field(default_factory=CellTally)
     first: SourceRow | None = None
 
     def add(self, rows: Sequence[SourceRow], *, usable: bool) -> None:
         """Add the rows of one record. Only a `usable` one shows which columns number lines: in others a cell may be wrong or missing."""
-        lines: dict[tuple[str, ...], None] = {}
-        for row in rows:
-            if row.cells in lines:
+        self.count += len(rows)
+        if len(rows) == 1:
+            return
+        lines, is_apart = {rows[0].cells: rows[0]}, False
+        for before, row in pairwise(rows):
+            is_apart = is_apart or not _follows(row, before)
+            if lines.setdefault(row.cells, row) is not row:
                 self.repeated.add(row.number)
                 self.first = self.first or row
-            lines[row.cells] = None
-        if usable and len(lines) > 1 and self.ascending != []:
+                if is_apart:
+                    self.apart.add(row.number)
+        if len(lines) == 1:
+            return
+        if all(_follows(row, before) for before, row in pairwise(lines.values())):
+            self.together += 1
+        else:
+            self.spread += 1
+        if usable and self.ascending != []:
             self.ascents += len(lines) - 1
             places = range(len(rows[0].cells)) if self.ascending is None else self.ascending
             self.ascending = [place for place in places if _ascend([line[place] for line in lines])]
+
+    def in_doubt(self) -> CellTally:
+        """The repeated lines that are probably not meant, though no column numbers the lines."""
+        if self.repeated.count * _RARE <= self.count:
+            return self.repeated
+        return self.apart if self.together >= _TOGETHER_MIN and not self.spread else CellTally()
+
+
+def _by_table(rows: Sequence[SourceRow]) -> Iterable[tuple[str, Sequence[SourceRow]]]:
+    if len(rows) == 1:  # as in most files
+        return ((rows[0].table, rows),)
+    found: dict[str, list[SourceRow]] = {}
+    for row in rows:
+        found.setdefault(row.table, []).append(row)
+    return found.items()
+
+
+def _follows(row: SourceRow, before: SourceRow) -> bool:
+    """Whether the row stands in the next line of the file. Line breaks in the cells of a text file count as lines."""
+    return row.number - before.number <= 1 + sum(cell.count("\n") for cell in before.cells)
 
 
 def _ascend(cells: Sequence[str]) -> bool:
@@ -164,23 +202,26 @@ class RepeatedLineCheck:
     def watch(self, documents: Iterable[Document | Ignored]) -> Iterator[Document | Ignored]:
         """The documents, unchanged."""
         for document in documents:
-            if isinstance(document, Document) and len(document.rows) > 1:
-                by_table: dict[str, list[SourceRow]] = {}
-                for row in document.own_rows:
-                    by_table.setdefault(row.table, []).append(row)
-                for table, rows in by_table.items():
-                    if len(rows) > 1:
-                        self._tables.setdefault(table, _TableLines()).add(rows, usable=document.usable)
+            if isinstance(document, Document):
+                for table, rows in _by_table(document.own_rows):
+                    self._tables.setdefault(table, _TableLines()).add(rows, usable=document.usable)
             yield document
 
     def problems(self, name: str, table: Table) -> Iterator[Problem]:
-        """A warning if lines of the table, by the mapping's name for it, appear twice although a column numbers them."""
+        """A warning if lines of the table, by the mapping's name for it, appear twice and are probably not meant."""
         found = self._tables.get(name, _TableLines())
+        if found.first is None:
+            return
         named = [place for place in found.ascending or () if table.header[place].strip()]
-        if found.first is not None and named and found.ascents >= _ASCENTS_MIN:
-            where, tally = table.where(found.first.number, named[0]), found.repeated
-            values = {"column": table.header[named[0]], "count": tally.count, "rows": tally.rows_text}
-            yield Problem("R251", where, found.first.cells[named[0]], values, _LINE_TWICE_HINT, "warning")
+        if named and found.ascents >= _ASCENTS_MIN:
+            where, shown, tally = table.where(found.first.number, named[0]), found.first.cells[named[0]], found.repeated
+        elif (tally := found.in_doubt()).count:
+            where, shown = table.where(tally.rows[0]), ""
+        else:
+            return
+        yield Problem(
+            "R251", where, shown, {"count": tally.count, "rows": tally.rows_text}, _LINE_TWICE_HINT, "warning"
+        )
 
 
 def notation_order(text: str, separator: str) -> str:
