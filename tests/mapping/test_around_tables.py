@@ -72,6 +72,46 @@ def test_what_a_workbook_hides_is_left_out_where_the_mapping_says_so(tmp_path):
     assert tables["rows"].columns == {"tender": 1, "city": 2}
 
 
+HEADS_AND_LINES = """\
+mapping: heads
+version: 1
+target: order.update
+source:
+  files: "*.csv"
+  tables:
+    heads: {kind: {label: Type, is: [UNH, HEAD], others: ignore}}
+    lines: {kind: {label: Type, is: [D, "01", POSITION]}, join: {to: heads, on: {order: order}}}
+columns:
+  heads: {order: {label: A, required: true}}
+  lines: {order: {above: heads.order}, item: {label: A, required: true}}
+payload:
+  order_id: {col: heads.order}
+  sender_id: {value: A}
+  receiver_id: {value: B}
+  packages: {each: lines, item: {package_type: {value: Box}, item_name: {col: item}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "meant"),
+    [("d", "D"), ("D\u200b", "D"), ("O1", "01"), ("1", "01"), ("POSTION", "POSITION"), ("Position", "POSITION")],
+)
+def test_a_misspelt_kind_of_row_is_an_error_though_other_kinds_are_ignored(tmp_path, kind, meant):
+    found = of_text(
+        load_text(tmp_path, HEADS_AND_LINES), tmp_path, f"Type,A\nHEAD,A1\nD,Bolts\n{kind},Nuts\nHEAD,A2\nD,Nails\n"
+    )
+    (problem,) = [problem for one in found if isinstance(one, Document) for problem in one.problems]
+    assert (problem.code, problem.where.row, problem.hint) == ("C306", 4, f"did you mean {meant}?")
+    assert [one.key for one in found if isinstance(one, Document) and one.usable] == ["A2"]
+
+
+@pytest.mark.parametrize("kind", ["Z", "UNT", "E", "02", "HEADS", "POSITIONS DONE", "", "-"])
+def test_other_kinds_of_rows_are_ignored_where_the_mapping_says_so(tmp_path, kind):
+    found = of_text(load_text(tmp_path, HEADS_AND_LINES), tmp_path, f"Type,A\nHEAD,A1\nD,Bolts\n{kind},Nuts\n")
+    documents, ignored = split(found)
+    assert ([one.usable for one in documents], list(ignored)) == ([True], [("heads", 4)])
+
+
 # ---- declared totals, and files that were cut ----
 
 DELETES = """\

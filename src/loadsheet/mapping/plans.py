@@ -332,7 +332,7 @@ class SetsPlan:
 @dataclass(frozen=True, slots=True)
 class KindPlan:
     """The rows of one kind: the heading of the kind column, the texts of this kind, and the texts of all kinds. The table with `others` set
-    leaves out rows of unknown kinds; `is_strict`: they are problems of the table that `takes_unknown`. `above` are cells from the last row
+    leaves out rows of unknown kinds; `is_strict`: they are problems of the table that `takes_unknown`, as misspelt ones always are. `above` are cells from the last row
     above of another kind, as (its texts, the column's layout name).
     """
 

@@ -10,7 +10,7 @@ that look the same. Knows no document and no payload.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -39,8 +39,10 @@ from loadsheet.problems import Problem
 from loadsheet.reading.header import fold_label
 from loadsheet.reading.row_filters import says_nothing
 from loadsheet.reading.tables import Native, Row, Table
-from loadsheet.similar_text import one_typo_away, proposal_of, short_list
+from loadsheet.similar_text import one_typo_away, proposal_of, short_list, skeleton
 
+_REMEMBERED = 4_096  # distinct texts a column
+_WORD_MIN = 5  # letters; shorter kinds of rows are codes
 _NO_AMOUNT = re.compile(r"[\s0.,-]*")  # a blank, a zero, a dash
 
 
@@ -129,25 +131,24 @@ class TableView:
                     yield row
                 continue
             kind_text = row.cells[place].strip()
-            meant = (
-                one_typo_away(kind_text, kind.known) if kind.is_strict and kind_text not in kind.known else kind_text
-            )
+            is_known = kind_text in kind.known
+            meant = kind_text if is_known else _kind_meant(kind_text, kind.known, any_typo=kind.is_strict)
             for number, (kinds, _) in enumerate(kind.above):
                 position = positions[number]
                 if meant in kinds and position is not None:
                     # rows below a misspelt head are not those of the head before it
-                    last[number] = row.cells[position] if meant == kind_text else ""
+                    last[number] = row.cells[position] if is_known else ""
             problem = row.problem
             if problem is not None and problem.code == "R205" and problem.number("cells") <= problem.number("columns"):
                 problem = None  # other kinds of rows are longer
             if kind_text in kind.own:
                 yield Row(row.number, (*row.cells, *last), problem)
-            elif kind_text not in kind.known and kind.is_strict:
+            elif not is_known and (meant or kind.is_strict):
                 values = {"expected": short_list(kind.known), "column": kind.label}
                 where = table.where(row.number, place)
                 problem = problem or Problem("C306", where, kind_text, values, proposal_of(meant))
                 yield UnknownKindRow(Row(row.number, (*row.cells, *last), problem))
-            elif kind_text not in kind.known and kind.others == "ignore":
+            elif not is_known and kind.others == "ignore":
                 yield Ignored(self.source(row), "others: ignore (unused kind of row)")
 
     def expand(self, row: Row) -> Iterator[SetRow]:
@@ -202,6 +203,15 @@ class TableView:
         return row.cells if len(row.cells) == self._width else row.cells[: self._width]
 
 
+@lru_cache(maxsize=_REMEMBERED)
+def _kind_meant(text: str, known: tuple[str, ...], *, any_typo: bool) -> str:
+    """The kind of row that a misspelt one means, or an empty text. Without `any_typo` a short word with another letter is another kind, as
+    UNH and UNT are.
+    """
+    meant = one_typo_away(text, known)
+    return meant if any_typo or len(meant) >= _WORD_MIN or skeleton(meant) == skeleton(text) else ""
+
+
 def source_row(table: Table, row: Row) -> SourceRow:
     """The file's row of a table, as documents keep it."""
     width = len(table.header)
@@ -226,7 +236,6 @@ def is_first(row: Row) -> bool:
     return row.cells[-1].endswith("/0")
 
 
-_REMEMBERED = 4_096  # distinct texts a column
 _LEFT_OUT_MAX = 300_000  # keys
 _SPECIAL = frozenset({CellProblem, ValueWithWarning})
 _BY_OTHERS = frozenset({"C305", "C306", "C307", "C320", "C321"})
