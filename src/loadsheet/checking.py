@@ -20,7 +20,7 @@ from loadsheet.ingest import FilesInPlace, IngestContext, ReadDrop, RoutedFiles,
 from loadsheet.ledger import State
 from loadsheet.ledger.recording import stop_reasons
 from loadsheet.mapping.compile import CompiledMapping, part_reading
-from loadsheet.mapping.documents import LOOKED_UP, LOOKUP_RULE, Document, Ignored, TableNotes
+from loadsheet.mapping.documents import LOOKUP_RULE, Document, Ignored, TableNotes
 from loadsheet.mapping.routing import route
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import NOT_EXAMINED, PROPOSING_VALUES, WAITS_FOR_MAPPING, Problem
@@ -313,7 +313,7 @@ class CheckSink(FilesInPlace):
             elif isinstance(found, Ignored):
                 left_out.add(found, tables[found.row.table].file, tables[found.row.table].sheet)
             else:
-                for index in found.items.get(LOOKED_UP, ()):
+                for index in found.links.looked_up:
                     looked_up.pop((found.rows[index].table, found.rows[index].number), None)
                 fates[State.READY if found.usable else State.INVALID] += 1
                 self._sendable = fates[State.READY]

@@ -16,7 +16,7 @@ from functools import cache
 
 from loadsheet.heading_checks import HeadingNotes, column_uses, headings_of, rows_in_doubt
 from loadsheet.mapping.compile import CompiledMapping
-from loadsheet.mapping.documents import COUNTED_IN, SHARED, Document, Ignored, TableNotes, part_of_table
+from loadsheet.mapping.documents import COUNTED_IN, Document, Ignored, TableNotes, part_of_table
 from loadsheet.mapping.rows import source_row
 from loadsheet.mapping.translator import keys_on_several_sheets, translate
 from loadsheet.reading import DamageChecks, Row, Table
@@ -210,7 +210,7 @@ class SharedRows:
                     yield Ignored(source_row(table, row), rules[ignored[row.number]])
 
     def _counted_once(self, document: Document) -> Document:
-        before = document.items.get(SHARED, ())
+        before = document.links.shared
         shared = []
         for index, row in enumerate(document.rows):
             counting = self._counted_in.get(row.table)
@@ -220,5 +220,4 @@ class SharedRows:
                 shared.append(index)
         if tuple(shared) == before:
             return document
-        items = {name: indexes for name, indexes in document.items.items() if name != SHARED}
-        return replace(document, items={**items, SHARED: tuple(shared)} if shared else items)
+        return replace(document, links=replace(document.links, shared=tuple(shared)))

@@ -17,17 +17,13 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.compile import CompiledMapping
 from loadsheet.mapping.documents import (
     COUNTED_IN,
-    FIX_OF,
-    LOOKED_UP,
     MEANT_FOR,
     MEANT_IN,
-    SHARED,
     Document,
     Ignored,
     SourceRow,
     main_path,
     part_of_table,
-    sets_key,
 )
 from loadsheet.mapping.mapping_folder import of_shipper
 from loadsheet.mapping.routing import FixOf, Route, Routes, current_mapping, is_for, load_kept, route
@@ -292,12 +288,12 @@ class FixedEntries:
 
     def named(self, document: Document) -> Document:
         """The document with the entries that it fixes, and the problems of rows whose identifier is now that of another record."""
-        if not (marked := self._marked(document, document.items.get(LOOKED_UP, ()))):
+        if not (marked := self._marked(document, document.links.looked_up)):
             return document
         entries = tuple(sorted({mark.entry for _, mark in marked}))
         moved = self._moved_rows(document)
         others = (one for one in document.problems if not moved or one.code not in _OF_TWO_RECORDS)
-        return replace(document, items={**document.items, FIX_OF: entries}, problems=(*others, *moved))
+        return replace(document, links=replace(document.links, fix_of=entries), problems=(*others, *moved))
 
     def _marked(self, document: Document, without: Sequence[int]) -> list[_RowWithMark]:
         """The marked rows of a document, except those that belong to other documents as well."""
@@ -310,9 +306,9 @@ class FixedEntries:
         """The problems of a document with rows of another record, or without all of its own, as when an identifier was filled down too far.
         Rows that hold several records side by side are passed over, and rows that were copied.
         """
-        marked = self._marked(document, document.items.get(SHARED, ()))
+        marked = self._marked(document, document.links.shared)
         is_copied = any(problem.code == "R236" for problem in document.problems)
-        if not document.key or is_copied or any(sets_key(row.table) in document.items for row, _ in marked):
+        if not document.key or is_copied or any(row.table in document.links.sets for row, _ in marked):
             return []
         lost = {entry: self._lost(entry, document, marked) for entry in {mark.entry for _, mark in marked}}
         if len(lost) == 1 and not any(lost.values()):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from loadsheet.contract import Fault
 from loadsheet.dispatch.settlement import assign_faults, refusal_problems, unknown_problem
 from loadsheet.ledger import Entry, Origin, SourceTable, State
-from loadsheet.mapping.documents import Source, SourceRow
+from loadsheet.mapping.documents import NO_LINKS, Source, SourceRow
 from loadsheet.problems import Where
 
 ORDERS = SourceTable("orders", "orders.xlsx", "Aufträge", ("Nr", "PLZ", "Ort"), 1)
@@ -23,7 +23,7 @@ LINEAGE = {
     "total_weight": (Source("packages", "weight", "Gewicht", "all"),),
     "currency": (),
 }
-ENTRY = Entry(1, 1, "order.create", "A-1", "order:A-1", State.SENDING, "", b"{}", "", ROWS, {}, (), "", 1, "", "")
+ENTRY = Entry(1, 1, "order.create", "A-1", "order:A-1", State.SENDING, "", b"{}", "", ROWS, NO_LINKS, (), "", 1, "", "")
 ORIGIN = Origin({"orders": ORDERS, "packages": PACKAGES}, LINEAGE)
 
 

@@ -24,6 +24,7 @@ from loadsheet.dispatch.unknown_rules import (
     status_false_text,
 )
 from loadsheet.ledger import Attempt, Entry, ListingFinding, State
+from loadsheet.mapping.documents import NO_LINKS
 
 BEFORE, SINCE, AFTER = "2026-03-04T01:00:00.000Z", "2026-03-04T02:00:00.000Z", "2026-03-04T03:00:00.000Z"
 
@@ -32,7 +33,7 @@ def entry(operation, payload, state=State.UNKNOWN):
     contract = BY_NAME[operation]
     return Entry(
         id=1, drop=1, operation=operation, key=contract.key_of(payload), lane=contract.lane_of(payload), state=state,
-        reason="", payload=encode(payload), content_hash="", rows=(), items={}, problems=(), service_order="", attempts=1,
+        reason="", payload=encode(payload), content_hash="", rows=(), links=NO_LINKS, problems=(), service_order="", attempts=1,
         created_at=SINCE, changed_at=SINCE,
     )  # fmt: skip
 

@@ -9,9 +9,10 @@ from ledgers import blocks_in, document, drop_of, ledger_in, order, send
 from sqlalchemy import select
 
 from loadsheet.errors import LedgerError
-from loadsheet.ledger import ReadTotals, State, content_blocks
+from loadsheet.ledger import ReadTotals, State, codec, content_blocks
 from loadsheet.ledger.content_blocks import BLOCK
 from loadsheet.ledger.ledger_tables import entries
+from loadsheet.mapping.documents import NO_LINKS, RowLinks
 
 
 def documents(first, count):
@@ -90,3 +91,31 @@ def test_a_record_that_was_marked_as_removed_but_is_there_is_found_by_check(ledg
     with ledger._writing() as connection:
         connection.execute(entries.update().where(entries.c.id == 2).values(removed="2026-03-04T02:15:00.000Z"))
     assert ledger.check() == ["entry 2 has a payload although it is marked as removed"]
+
+
+@pytest.mark.parametrize(
+    ("links", "stored"),
+    [
+        (NO_LINKS, "{}"),
+        (
+            RowLinks(
+                {"lines": (0, 1), "lines.sku": (-1, 2)}, {"a/lines": (1, 2)}, shared=(0,), looked_up=(3,), fix_of=(7,)
+            ),
+            '{"(shared)":[0],"(looked up)":[3],"(fix of)":[7],"(lines)":[0,1],"(lines.sku)":[-1,2],"(a/lines sets)":[1,2]}',
+        ),
+        (
+            RowLinks({"shared": (0,)}, {"shared": (1,)}, shared=(2,)),  # a table of that name
+            '{"(shared)":[2],"(shared rows)":[0],"(shared sets)":[1]}',
+        ),
+        (
+            RowLinks(present={"order_references": (1,)}, inner_rows={"packages[0].items": (2, 3)}),
+            '{"order_references":[1],"packages[0].items[]":[2,3]}',
+        ),
+        (
+            RowLinks(ordered=frozenset(["packages", "involved"]), times_of_run=frozenset(["createdon"])),
+            '{"(ordered) involved":[],"(ordered) packages":[],"(time of run) createdon":[]}',
+        ),
+    ],
+)
+def test_links_of_rows_are_read_back_as_they_were_written_since_0_5_0(links, stored):
+    assert (codec.encode_links(links), codec.decode_links(stored)) == (stored, links)

@@ -140,7 +140,7 @@ def fates(found):
 
 def cells(mapping, document, path):
     """The cells behind a path of the payload, as (table, row number, label)."""
-    found = locate(mapping.lineage, document.rows, document.items, path)
+    found = locate(mapping.lineage, document.rows, document.links, path)
     return [(place.table, document.rows[place.row].number, place.label) for place in found]
 
 

@@ -112,6 +112,18 @@ def test_other_kinds_of_rows_are_ignored_where_the_mapping_says_so(tmp_path, kin
     assert ([one.usable for one in documents], list(ignored)) == ([True], [("heads", 4)])
 
 
+def test_rows_of_a_table_are_counted_whatever_its_name_is(workspace):
+    text = (
+        HEADS_AND_LINES.replace("heads", "shared")
+        .replace("order.update", "tender.create")
+        .replace("order_id", "tender_id")
+    )
+    workspace.use({"any": f"{text}  tender_status: {{value: OPEN}}\n"})
+    workspace.drop("a.csv", "Type,A\nHEAD,A1\nD,Bolts\nD,Nuts\nHEAD,A2\nD,Nails\n")
+    assert workspace.run().returncode == 0
+    assert workspace.states() == {"A1": "accepted", "A2": "accepted"}
+
+
 # ---- declared totals, and files that were cut ----
 
 DELETES = """\

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadsheet.drop_translation import RowNumbers, SharedRows, with_counting_tables
-from loadsheet.mapping.documents import COUNTED_IN, SHARED, Document, Ignored, SourceRow
+from loadsheet.mapping.documents import COUNTED_IN, Document, Ignored, RowLinks, SourceRow
 from loadsheet.reading import Row, Table
 
 NUMBERS = st.integers(2, 30)
@@ -21,9 +21,9 @@ def opened(*tables):
     return with_counting_tables({one.name: one for one in tables})
 
 
-def document(name, numbers, **items):
+def document(name, numbers, **links):
     rows = tuple(SourceRow(name, number, (str(number),)) for number in numbers)
-    return Document("order.create", "k", "order:k", b"{}", "", rows, items=items)
+    return Document("order.create", "k", "order:k", b"{}", "", rows, links=RowLinks(**links))
 
 
 def ignored(name, number, rule="rule"):
@@ -45,10 +45,10 @@ def test_a_later_document_shares_rows_of_an_earlier_one():
     rows = SharedRows(opened(table("a/x", (2, 3)), table("b/x", (2, 3, 4)), table("b/z", (2,), "Z")))
     (first,) = rows.once([document("a/x", [2])])
     both = replace(document("b/x", [2, 3]), rows=(*document("b/x", [2, 3]).rows, SourceRow("b/z", 2, ())))
-    (second,) = rows.once([replace(both, items={SHARED: (2,), "(x)": (0, 1)})])
-    assert (first.items, second.items) == ({}, {SHARED: (0, 2), "(x)": (0, 1)})
-    (third,) = rows.once([document("b/x", [4], **{SHARED: (0,)})])  # what came first in its mapping does not matter
-    assert third.items == {}
+    (second,) = rows.once([replace(both, links=RowLinks({"x": (0, 1)}, shared=(2,)))])
+    assert (first.links, second.links) == (RowLinks(), RowLinks({"x": (0, 1)}, shared=(0, 2)))
+    (third,) = rows.once([document("b/x", [4], shared=(0,))])  # what came first in its mapping does not matter
+    assert third.links == RowLinks()
 
 
 @given(st.sets(NUMBERS), st.sets(NUMBERS), st.sets(NUMBERS), st.sets(NUMBERS))

@@ -9,7 +9,7 @@ from ledgers import document, drop_of, left_out, order, plan, send, unreadable, 
 from reported_runs import run_begun
 
 from loadsheet.ledger import ReadTotals
-from loadsheet.mapping.documents import SHARED
+from loadsheet.mapping.documents import RowLinks
 from loadsheet.problems import Problem
 from loadsheet.reconcile import FATES, reconcile_run
 
@@ -70,7 +70,7 @@ def test_a_row_of_which_one_document_is_invalid_counts_as_invalid(tmp_path, wron
         )
         for place, code in (("first", "DEP"), ("second", "ARR"))
     ]
-    events[shared] = replace(events[shared], items={SHARED: (0,)})
+    events[shared] = replace(events[shared], links=RowLinks(shared=(0,)))
     with run_begun(tmp_path) as (ledger, run, settings):
         ledger.record_seen(run, {"order:A-00001"})
         drop = drop_of(("orders", "in.csv"), operation="order.status")

@@ -19,7 +19,7 @@ from ledgers import (
 )
 
 from loadsheet.ledger import Remark, Settlement, State
-from loadsheet.mapping.documents import FIX_OF
+from loadsheet.mapping.documents import RowLinks
 from loadsheet.operations.retention import remove_payloads
 from loadsheet.reconcile import reconcile_run
 from loadsheet.settings import Settings
@@ -166,7 +166,7 @@ def test_a_create_closes_no_wrong_update_or_delete_because_they_may_have_waited_
 
 def fixing(entry, made):
     """A document made from the rows of an entry, returned in a fix file."""
-    return replace(made, items={FIX_OF: (entry,)})
+    return replace(made, links=RowLinks(fix_of=(entry,)))
 
 
 def test_a_record_that_comes_back_wrong_again_and_again_is_one_exception_with_the_age_of_the_first(runs):

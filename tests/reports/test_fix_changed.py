@@ -6,7 +6,7 @@ from openpyxl import load_workbook
 
 from loadsheet.languages import words_in
 from loadsheet.ledger import Entry, Origin, SourceTable, State
-from loadsheet.mapping.documents import Source, SourceRow
+from loadsheet.mapping.documents import NO_LINKS, Source, SourceRow
 from loadsheet.reports.fix_workbook.fix_sheets import FixBook
 from loadsheet.reports.fix_workbook.other_sheets import DOCUMENTS_MOST, changed_page, changes_of, difference_in_meaning
 from loadsheet.reports.sheets import open_book
@@ -27,7 +27,9 @@ LINEAGE = {
 def entry(rows, **payload):
     rows = tuple(SourceRow("orders", number, cells) for number, cells in enumerate(rows, start=2))
     body = msgspec.json.encode(payload) if payload else b""
-    return Entry(*(1, 1, "order.create", "A", "order:A", State.ACCEPTED, "", body, "", rows, {}, (), "", 0, "", ""))
+    return Entry(
+        *(1, 1, "order.create", "A", "order:A", State.ACCEPTED, "", body, "", rows, NO_LINKS, (), "", 0, "", "")
+    )
 
 
 def changes(*entries):

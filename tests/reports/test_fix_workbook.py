@@ -22,7 +22,7 @@ from ledgers import (
 from reported_runs import run_begun
 
 from loadsheet.ledger import ColumnGuide, ReadTotals, Settlement, State, Waits
-from loadsheet.mapping.documents import SourceRow
+from loadsheet.mapping.documents import RowLinks, SourceRow
 from loadsheet.problems import Problem, Where
 from loadsheet.reading.number_formats import parse_format, read_number
 from loadsheet.reports.fix_workbook import fix_sheets
@@ -352,7 +352,7 @@ def test_a_drop_with_nothing_to_fix_gets_no_fix_file(tmp_path, decide):
 def test_a_row_that_several_records_share_is_there_once_with_the_remarks_of_both(tmp_path):
     (shared,) = rows_of(1, 2)
     one = invalid(1, [shared, *rows_of(1, 3)], in_book(1, row=2))
-    two = replace(invalid(2, [shared, *rows_of(2, 4)], in_book(2, row=2, found="drei")), items={"(shared)": (0,)})
+    two = replace(invalid(2, [shared, *rows_of(2, 4)], in_book(2, row=2, found="drei")), links=RowLinks(shared=(0,)))
     with run_begun(tmp_path) as (ledger, run, settings):
         ledger.plan(run, drop_of(BOOK), {}, [one, two, ReadTotals({"orders": 3})])
         lines = values(fixes(ledger, run, settings).book["Aufträge"])[1:]

@@ -10,7 +10,7 @@ from ledgers import document, drop_of, order, plan, refused, send, unknown, weig
 from reported_runs import create, sheet_lines
 
 from loadsheet.ledger import ReadTotals, Remark, Settlement, State
-from loadsheet.mapping.documents import FIX_OF, Source
+from loadsheet.mapping.documents import RowLinks, Source
 from loadsheet.problems import Where
 from loadsheet.reports.reconciliation import free_name
 from loadsheet.reports.reconciliation.worklist import BUCKETS, Ages, bucket_of
@@ -78,7 +78,7 @@ def test_a_record_in_its_second_fix_file_is_one_line_with_its_present_cell_and_t
     runs.ledger.record_remarks([Remark(1, "owner", "Ada", "Ada", runs.ledger.now())], {})
     runs.clock.pass_time(86_400)
     runs.run = runs.ledger.begin_run()
-    back = replace(create(1, weight_problem("back.xlsx", 2, "elf")), items={FIX_OF: (1,)})
+    back = replace(create(1, weight_problem("back.xlsx", 2, "elf")), links=RowLinks(fix_of=(1,)))
     plan(runs.ledger, runs.run, replace(drop_of(("orders", "back.xlsx"), mapping="in1.csv"), fixes=1), [back])
     report = runs.report_again()
     (line,) = sheet_lines(report)

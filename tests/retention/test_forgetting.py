@@ -20,6 +20,7 @@ from loadsheet.errors import LedgerError
 from loadsheet.inbox import InboxFile, find_archived_copy
 from loadsheet.ledger import Choice, ReadTotals, Remark, Settlement, State, first_broken_decision, read_ledger
 from loadsheet.ledger.ledger_tables import metadata
+from loadsheet.mapping.documents import RowLinks
 from loadsheet.operations.retention.key_erasure import Request, erase_key, find, plan
 
 OTHER = "Herr Anderer"
@@ -154,7 +155,7 @@ def test_the_removal_is_a_decision_in_the_chain_without_the_key_and_vouches_for_
 def test_of_a_row_shared_with_another_key_no_cell_remains(house):
     first, second = orders(1), orders(2)
     shared = first[0].rows[1]
-    second = replace(second[0], rows=(*second[0].rows, shared), items={"(shared)": (2,)})
+    second = replace(second[0], rows=(*second[0].rows, shared), links=RowLinks(shared=(2,)))
     run = house.ledger.begin_run()
     items = [first[0], second, ReadTotals({"orders": 4})]
     house.ledger.plan(run, drop_of(("orders", "o.csv")), {}, items)

@@ -15,7 +15,7 @@ from loadsheet.ledger import Choice, Settlement, State
 from loadsheet.ledger.content_changes import NOT_KEPT
 from loadsheet.ledger.decisions import judge_retry
 from loadsheet.ledger.maintenance import figures_of
-from loadsheet.mapping.documents import FIX_OF
+from loadsheet.mapping.documents import RowLinks
 
 
 def invalid(number):
@@ -92,7 +92,7 @@ def test_what_came_back_wrong_is_emptied_once_the_exception_of_its_record_is_clo
     for fixed in (1, 2):  # a fix file of a fix file
         run = house.ledger.begin_run()
         back = replace(drop_of(("orders", "orders.csv")), fixes=fixed)
-        drops.append(plan(house.ledger, run, back, [replace(invalid(6), items={FIX_OF: (fixed,)})]))
+        drops.append(plan(house.ledger, run, back, [replace(invalid(6), links=RowLinks(fix_of=(fixed,)))]))
         house.end(run)
     house.expire()
     assert [removed(house, one) for one in drops] == [set()] * 3
@@ -111,7 +111,7 @@ def test_a_fix_file_that_comes_back_as_it_was_deletes_no_newer_order(house):
     house.expire()
     assert removed(house, drop) == {"A-00001"}
     back = replace(drop_of(("orders", "deletes.fix.csv"), operation="order.delete"), fixes=drop.id)
-    drop = plan(house.ledger, house.ledger.begin_run(), back, [replace(delete, items={FIX_OF: (wrong.id,)})])
+    drop = plan(house.ledger, house.ledger.begin_run(), back, [replace(delete, links=RowLinks(fix_of=(wrong.id,)))])
     (entry,) = house.entries(drop)
     assert (entry.state, [problem.code for problem in entry.problems]) == (State.HELD, ["L619"])
 

@@ -97,7 +97,7 @@ def _field_by_mapping(entry: Entry, field: str, drop: Drop, origin: LedgerOrigin
     def place(name: str, row: int, column: int | None) -> Where:
         return origin.tables[name].where(row, headers[name][column] if column is not None else "")
 
-    origin_of_values = Origin(entry.payload, entry.rows, entry.items, origin.lineage, columns, headers, place)
+    origin_of_values = Origin(entry.payload, entry.rows, entry.links, origin.lineage, columns, headers, place)
     values = explain(origin_of_values, fields_named(entry.payload, field), mapping)
     return {
         "operation": entry.operation,

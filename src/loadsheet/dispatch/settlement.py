@@ -286,7 +286,7 @@ def _one_per_field(entry: Entry, origin: Origin, fault: Fault) -> Iterator[Fault
     """
     parts = [] if fault.path else [_FIELD.fullmatch(part) for part in fault.text.split("; ")]
     named = [(part[1], part[2]) for part in parts if part is not None]
-    known = (locate(origin.lineage, entry.rows, entry.items, path) for path, _ in named)
+    known = (locate(origin.lineage, entry.rows, entry.links, path) for path, _ in named)
     if len(named) == len(parts) and any(known):
         yield from (Fault(path, text, fault.index) for path, text in named)
     else:
@@ -295,7 +295,7 @@ def _one_per_field(entry: Entry, origin: Origin, fault: Fault) -> Iterator[Fault
 
 def _problem_of_fault(entry: Entry, origin: Origin, fault: Fault) -> Problem:
     text = f"{fault.path}: {fault.text}" if fault.path else fault.text
-    traces = trace(origin.lineage, entry.rows, entry.items, fault.path) if fault.path else ()
+    traces = trace(origin.lineage, entry.rows, entry.links, fault.path) if fault.path else ()
     if not traces:
         return Problem("X701", first_row(entry, origin, fault.path), values={"text": text})
     first = traces[0]

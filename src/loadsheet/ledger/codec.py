@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from loadsheet.ledger.states import Entry, SourceFile, SourceTable, State, Waits
-from loadsheet.mapping.documents import AlternativeForm, ColumnGuide, Lineage, SourceRow
+from loadsheet.mapping.documents import NO_LINKS, AlternativeForm, ColumnGuide, Lineage, RowLinks, SourceRow
 from loadsheet.problems import Problem
 
 _encode = msgspec.json.Encoder().encode
@@ -15,9 +15,6 @@ _instead = msgspec.json.Decoder(tuple[str, str, msgspec.Raw]).decode
 
 decode_rows = msgspec.json.Decoder(tuple[SourceRow, ...]).decode
 """The source rows that `encode_rows` of this or an earlier version wrote."""
-
-decode_items = msgspec.json.Decoder(dict[str, tuple[int, ...]]).decode
-"""The `items` of an entry."""
 
 decode_cells = msgspec.json.Decoder(tuple[str, ...]).decode
 """A JSON list of strings."""
@@ -30,6 +27,11 @@ decode_lineage = msgspec.json.Decoder(Lineage).decode
 
 decode_guide = msgspec.json.Decoder(dict[str, dict[str, ColumnGuide]]).decode
 """The column descriptions for senders: by table and label."""
+
+_decode_indexes = msgspec.json.Decoder(dict[str, tuple[int, ...]]).decode
+_LISTS = ("(shared)", "(looked up)", "(fix of)")
+_ROWS, _SETS, _INNER = " rows", " sets", "[]"  # no name of a table has a space
+_ORDERED, _TIME_OF_RUN = "(ordered) ", "(time of run) "
 
 STATES = {state.value: state for state in State}
 _WAITS = {waits.value: waits for waits in Waits}
@@ -88,9 +90,48 @@ def decode_alternative(stored: bytes) -> AlternativeForm:
     return AlternativeForm(operation, bytes(payload), content_hash)
 
 
+def encode_links(links: RowLinks) -> str:
+    """The links of a document as JSON, which names them as 0.5.0 did: `{"(lines)": [0, 1], "(lines sets)": [1, 2], "(shared)": [0]}`."""
+    if links == NO_LINKS:
+        return NOTHING
+    lists = zip(_LISTS, (links.shared, links.looked_up, links.fix_of), strict=True)
+    named: dict[str, Sequence[int]] = {name: numbers for name, numbers in lists if numbers}
+    for table, rows in links.rows.items():
+        named[f"({table}{_ROWS})" if f"({table})" in _LISTS else f"({table})"] = rows
+    named |= {f"({table}{_SETS})": sets for table, sets in links.sets.items()}
+    named |= links.present
+    named |= {f"{path}{_INNER}": rows for path, rows in links.inner_rows.items()}
+    named |= {f"{_ORDERED}{path}": () for path in sorted(links.ordered)}
+    named |= {f"{_TIME_OF_RUN}{name}": () for name in sorted(links.times_of_run)}
+    return encode(named)
+
+
+def decode_links(stored: str) -> RowLinks:
+    """The links that `encode_links` of this or an earlier version wrote."""
+    if stored == NOTHING:
+        return NO_LINKS
+    named = _decode_indexes(stored)
+    shared, looked_up, fix_of = (named.pop(name, ()) for name in _LISTS)
+    ordered, times_of_run = (
+        frozenset(name.removeprefix(flag) for name in named if name.startswith(flag))
+        for flag in (_ORDERED, _TIME_OF_RUN)
+    )
+    links = RowLinks({}, {}, {}, {}, shared, looked_up, fix_of, ordered, times_of_run)
+    for name, numbers in named.items():
+        if name.endswith(f"{_SETS})"):
+            links.sets[name[1 : -len(_SETS) - 1]] = numbers
+        elif name.endswith(")"):
+            links.rows[name[1:-1].removesuffix(_ROWS)] = numbers
+        elif name.endswith(_INNER):
+            links.inner_rows[name.removesuffix(_INNER)] = numbers
+        elif not name.startswith("("):
+            links.present[name] = numbers
+    return links
+
+
 def entry(row: Any, payload: bytes, rows: bytes) -> Entry:
     """An entry from a row of the entries table, with its columns in table order, and from its contents."""
-    identity, drop, operation, key, lane, state, reason, _, content_hash, _, items, problems, *rest = row
+    identity, drop, operation, key, lane, state, reason, _, content_hash, _, links, problems, *rest = row
     receipt, attempts, created_at, changed_at, waits, removed, figures, instead = rest
     return Entry(
         identity,
@@ -103,7 +144,7 @@ def entry(row: Any, payload: bytes, rows: bytes) -> Entry:
         payload,
         content_hash,
         decode_rows(rows),
-        {} if items == NOTHING else decode_items(items),
+        decode_links(links),
         () if problems == "[]" else decode_problems(problems),
         receipt,
         attempts,

@@ -28,7 +28,7 @@ from loadsheet.ledger.content_changes import (
 )
 from loadsheet.ledger.returned_rows import CONTRADICTED, NOT_RETURNED, OLDER, Returned, older_values
 from loadsheet.ledger.states import EarlierEntry, State, Waits
-from loadsheet.mapping.documents import AlternativeForm, Document, times_of_run
+from loadsheet.mapping.documents import AlternativeForm, Document
 from loadsheet.problems import Problem
 
 Changed = Literal["hold", "update"]
@@ -161,7 +161,7 @@ def with_run_times_as_sent(decision: PlanningDecision, lane: Sequence[EarlierEnt
     """Give an unchanged document the run times as they were sent (none if those contents were removed): the exchange's record is compared
     with them.
     """
-    document, names = decision.document, times_of_run(decision.document.items)
+    document, names = decision.document, decision.document.links.times_of_run
     if decision.planned.state is not State.UNCHANGED or not names:
         return decision
     equal = (fields_in(one.payload) for one in reversed(lane) if _equal(document, one) and one.key == document.key)
@@ -361,7 +361,7 @@ def parent_of(lane: str) -> str:
 
 def _judge(document: Document, lane: Sequence[EarlierEntry]) -> PlannedState:
     operation = BY_NAME[document.operation]
-    if operation.repeatable and not times_of_run(document.items):  # else one that repeats the last is the same
+    if operation.repeatable and not document.links.times_of_run:  # else one that repeats the last is the same
         return _judge_by_content(document, _same(document, lane))
     if operation.action is Action.CREATE:
         if deletes := [earlier for earlier in lane if is_delete(earlier) and earlier.has_unknown_outcome]:

@@ -332,7 +332,7 @@ def _entry_record(identity: int, drop: int, decision: PlanningDecision, now: str
         "state": planned.state.value,
         "reason": planned.reason,
         "content_hash": document.content_hash,
-        "items": codec.encode(document.items) if document.items else codec.NOTHING,
+        "items": codec.encode_links(document.links),
         "problems": codec.encode_problems(problems),
         "receipt": planned.service_order,
         "now": now,

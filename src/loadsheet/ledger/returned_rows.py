@@ -13,7 +13,7 @@ from loadsheet.display_text import as_argument
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import with_contents
 from loadsheet.ledger.ledger_tables import Statement
-from loadsheet.mapping.documents import FIX_OF, Document, SourceRow
+from loadsheet.mapping.documents import Document, SourceRow
 from loadsheet.problems import Problem
 
 Cells = tuple[str, tuple[str, ...]]
@@ -87,7 +87,7 @@ class FixFileRows:
             self._read.update(drops)
             new = _OF_FIXES.rows_of(connection, sorted(drops))
             for row in new:
-                for entry in codec.decode_items(row.items).get(FIX_OF, ()):
+                for entry in codec.decode_links(row.items).fix_of:
                     self._with_rows_of[entry].append(row)
             drops = {row.drop_id for row in new} - self._read
 
@@ -96,7 +96,7 @@ def find_returned(
     connection: Connection, documents: Sequence[Document], copies: Sequence[Mapping[int, bool]], fixes: FixFileRows
 ) -> list[Returned]:
     """What is known of each of these documents. `copies` are, for each, the earlier drops with the same bytes as its own (see `copies_of`)."""
-    named = [document.items.get(FIX_OF, ()) for document in documents]
+    named = [document.links.fix_of for document in documents]
     earlier = _earlier_in(connection, documents, copies)
     unsent = [[row.id for row in some if row.state != "unchanged"] for some in earlier]
     repeated = [

@@ -16,9 +16,9 @@ from loadsheet.mapping.documents import (
     MEANT_IN,
     ColumnGuide,
     Lineage,
+    RowLinks,
     SourceRow,
     Trace,
-    ordered_lists,
     trace,
 )
 from loadsheet.problems import Problem, Where, column_letters
@@ -264,7 +264,7 @@ class Entry(NamedTuple):
     payload: bytes
     content_hash: str
     rows: tuple[SourceRow, ...]
-    items: dict[str, tuple[int, ...]]
+    links: RowLinks
     problems: tuple[Problem, ...]
     service_order: str
     attempts: int
@@ -278,7 +278,7 @@ class Entry(NamedTuple):
     @property
     def ordered(self) -> frozenset[str]:
         """The lists of its record whose order the mapping declares."""
-        return ordered_lists(self.items)
+        return self.links.ordered
 
 
 class EntryHead(NamedTuple):
@@ -411,7 +411,7 @@ class Origin(NamedTuple):
 
     def stating(self, entry: Entry, path: str) -> tuple[Where, ...]:
         """The cells that state a payload value, the most relevant first; for a value of the whole record, the equal cells of all its rows."""
-        traces = trace(self.lineage, entry.rows, entry.items, path)
+        traces = trace(self.lineage, entry.rows, entry.links, path)
         return tuple(dict.fromkeys(where for traced in traces for where in self._stating(entry, traced)))
 
     def cell(self, row: SourceRow, label: str) -> str:

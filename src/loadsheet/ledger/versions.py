@@ -47,7 +47,7 @@ from loadsheet.ledger.planning import ALREADY, OTHER_SENDER, waits_as
 from loadsheet.ledger.returned_rows import Cells, cells_of, copies_of
 from loadsheet.ledger.run_queries import RunQueries, shares_keys
 from loadsheet.ledger.states import NOT_SENT, Drop, Run, State, Waits
-from loadsheet.mapping.documents import FIX_OF, SourceRow
+from loadsheet.mapping.documents import SourceRow
 
 TOTALS_RULE = "totals:"
 """The beginning of the rule by which rows of totals are ignored."""
@@ -122,7 +122,7 @@ class _VersionCandidate(NamedTuple):
     @property
     def returned(self) -> tuple[int, ...]:
         """The entries whose rows it was made from, if they came back in a fix file."""
-        return codec.decode_items(self.items).get(FIX_OF, ()) if FIX_OF in self.items else ()
+        return codec.decode_links(self.items).fix_of
 
 
 class EntryVersions:

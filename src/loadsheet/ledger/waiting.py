@@ -284,8 +284,8 @@ def _judged(row: Any, planned: PlannedState) -> Settlement:
 def _document(row: Any, content: Content) -> Document:
     """The document of a row and its contents, with both forms of an upsert as the mapping produced them."""
     problems = still_valid(codec.decode_problems(row.problems))
-    payload, cells, items = content.payload, codec.decode_rows(content.rows), codec.decode_items(row.items)
-    document = Document(row.operation, row.key, row.lane, payload, row.content_hash, cells, problems, items)
+    payload, cells, links = content.payload, codec.decode_rows(content.rows), codec.decode_links(row.items)
+    document = Document(row.operation, row.key, row.lane, payload, row.content_hash, cells, problems, links)
     if row.instead is None:
         return document
     other = codec.decode_alternative(row.instead)

@@ -18,7 +18,7 @@ from loadsheet.contract import Assumptions, Operation, update_of, zone_names
 from loadsheet.errors import MappingError
 from loadsheet.mapping.calculation import read_calendars
 from loadsheet.mapping.conversion import Conventions, converter
-from loadsheet.mapping.documents import JOINT, ColumnGuide, Lineage, Source, rows_key
+from loadsheet.mapping.documents import JOINT, ColumnGuide, Lineage, Source, column_path
 from loadsheet.mapping.layouts import column_guides_of, language_of, layouts_of, marks_of
 from loadsheet.mapping.leaves import PayloadContext
 from loadsheet.mapping.lookups import read_lookup
@@ -461,7 +461,7 @@ def _hash(file: YamlFile, used: Mapping[Path, bytes], conventions: Conventions, 
 def _lineage_of_sets(tables: tuple[TablePlan, ...]) -> Lineage:
     """The columns of tables made from column sets, with one source for each set."""
     return {
-        f"{rows_key(table.name)}.{column.name}": tuple(
+        column_path(table.name, column.name): tuple(
             Source(table.name, column.name, table.sets.heading(column.label, number), "each")
             for number in range(len(table.sets.words))
         )

@@ -78,7 +78,7 @@ class DocumentProblems:
 
     def add_at(self, path: str, code: str, values: Mapping[str, Any], *, level: Level = "error") -> None:
         """Add a problem of a payload path, at the first cell that the value comes from."""
-        found = trace(self._lineage, self.source, self._frame.items, path)
+        found = trace(self._lineage, self.source, self._frame.all_links(), path)
         table = self._readers[0].table
         row, column, text, hint = self.source[0], None, "", ""
         if found:
@@ -232,7 +232,7 @@ class DocumentProblems:
         """Whether the field has no value because a cell behind this path was refused."""
         if not self._frame.all_refused:
             return False
-        for found in trace(self._lineage, self.source, self._frame.items, path):
+        for found in trace(self._lineage, self.source, self._frame.all_links(), path):
             plan = self._reader(found.source.table).plan
             slot = plan.shape.slots.get(found.source.column)
             if slot is not None and (plan.position, slot.index) in self._frame.all_refused:

@@ -2,11 +2,11 @@
 
 `locate` finds the cells that a payload value came from; nothing is stored per value. Payload paths are given as patterns. A list with
 one item per row is `packages[].weight`. A list with explicit entries is `order_references[0].value`; if some entries were left out,
-`Document.items` lists those that a document has.
+`RowLinks.present` lists those that a document has.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import product
@@ -33,6 +33,44 @@ class SourceRow(NamedTuple):
     natives: tuple[tuple[int, str, str], ...] = ()
 
 
+Indexes = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RowLinks:
+    """How the rows of a document and the entries of its lists belong together, where their order alone does not tell. Most documents have
+    no links. Rows are given as indexes.
+
+    - `rows`: for each row of a table, the document's row that it was made from; for a column that looks up rows (`rows.sku`), which row of the
+      other table each row found, or -1
+    - `sets`: for each row of a table, the column set that it was made from
+    - `present`: by payload path, the entries that are present of a list that the mapping writes out, if some were left out
+    - `inner_rows`: by payload path, for each item of an inner list, its row in the table
+    - `shared`: rows that are counted elsewhere: by an earlier document, or as ignored rows that are looked up
+    - `looked_up`: rows that other rows of the document look up
+    - `fix_of`: the entries of the ledger whose rows came back in a fix file
+    - `ordered`: the lists with `ordered: true` in the mapping
+    - `times_of_run`: the fields that hold `$now` and nothing of a row
+    """
+
+    rows: dict[str, Indexes] = field(default_factory=dict)
+    sets: dict[str, Indexes] = field(default_factory=dict)
+    present: dict[str, Indexes] = field(default_factory=dict)
+    inner_rows: dict[str, Indexes] = field(default_factory=dict)
+    shared: Indexes = ()
+    looked_up: Indexes = ()
+    fix_of: Indexes = ()
+    ordered: frozenset[str] = frozenset()
+    times_of_run: frozenset[str] = frozenset()
+
+    def own(self, rows: tuple[SourceRow, ...]) -> tuple[SourceRow, ...]:
+        """The rows that the document counts itself: all, unless one file row gives several documents."""
+        return rows if not self.shared else tuple(row for index, row in enumerate(rows) if index not in self.shared)
+
+
+NO_LINKS = RowLinks()
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """One record to submit, or the reasons why it cannot be: everything the ledger keeps about it.
@@ -40,11 +78,7 @@ class Document:
     - `payload`: the request record as JSON (UTF-8, numbers exact), empty if it could not be built
     - `content_hash`: SHA-256 (hex) of the record with sorted keys, so that key order does not matter, without fields that hold only `$now`
     - `rows`: all its source rows
-    - `items`: how its entries and rows belong together, for `locate` and others, by these keys:
-      - a payload path: the entries present in a list that the mapping writes out, where some were left out
-      - `list_rows_key`, `rows_key`, `sets_key`: indexes of rows and column sets
-      - `SHARED`, `LOOKED_UP`: indexes of rows; `FIX_OF`: entries of the ledger
-      - `ordered_flags`, `time_of_run_flags`: no indexes, the key alone says it
+    - `links`: how its rows and the entries of its lists belong together
     - `alternative`: what to send if the record already exists according to the ledger
     - `ordered`: the paths of lists whose order is content; other lists have the order of the sheet's rows, which has no meaning
     """
@@ -56,14 +90,14 @@ class Document:
     content_hash: str
     rows: tuple[SourceRow, ...]
     problems: tuple[Problem, ...] = ()
-    items: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    links: RowLinks = NO_LINKS
     alternative: "AlternativeForm | None" = None
     ordered: tuple[str, ...] = ()
 
     @property
     def own_rows(self) -> tuple[SourceRow, ...]:
-        """Its source rows without those that are counted elsewhere (see `SHARED`)."""
-        return own_rows(self.rows, self.items)
+        """Its source rows without those that are counted elsewhere."""
+        return self.links.own(self.rows)
 
     @property
     def record(self) -> dict[str, Any]:
@@ -84,19 +118,8 @@ class AlternativeForm(NamedTuple):
     content_hash: str
 
 
-SHARED = "(shared)"
-"""The entry of `items` with the indexes of rows that are counted elsewhere: by an earlier document, or as ignored rows that are looked up."""
-
-
-LOOKED_UP = "(looked up)"
-"""The entry of `items` with the indexes of rows that other rows of the document look up."""
-
 LOOKUP_RULE = "lookup: "
 """The beginning of the rule by which rows are ignored that other rows look up."""
-
-FIX_OF = "(fix of)"
-"""The entry of `items` with the ledger entries whose rows came back in a fix file."""
-
 
 MEANT_FOR = "mapping"
 """The value of a problem that refuses a file: the mapping that takes it."""
@@ -119,50 +142,9 @@ def part_of_table(table: str) -> str:
     return table[: table_of(table).rfind("/") + 1]
 
 
-def rows_key(table: str) -> str:
-    """The key in `items` of, for each row of a table, the document's row it was made from. For a column that looks up rows (`rows.sku`):
-    for each row, which row of the other table it found, or -1.
-    """
-    return f"({table})"
-
-
-def sets_key(table: str) -> str:
-    """The key in `items` of, for each row of a table, the column set it was made from."""
-    return f"({table} sets)"
-
-
-def list_rows_key(path: str) -> str:
-    """The key in `items` of, for each item of an inner list, its row in the table."""
-    return f"{path}[]"
-
-
-_ORDERED, _TIME_OF_RUN = "(ordered) ", "(time of run) "
-
-
-def ordered_flags(paths: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    """The entries of `items` that name lists with `ordered: true` in the mapping."""
-    return {f"{_ORDERED}{path}": () for path in paths}
-
-
-def time_of_run_flags(names: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    """The entries of `items` that name fields that hold `$now` and nothing of a row."""
-    return {f"{_TIME_OF_RUN}{name}": () for name in names}
-
-
-def times_of_run(items: Iterable[str]) -> frozenset[str]:
-    """The fields that hold `$now` and nothing of a row, read from `items`."""
-    return frozenset(name.removeprefix(_TIME_OF_RUN) for name in items if name.startswith(_TIME_OF_RUN))
-
-
-def ordered_lists(items: Iterable[str]) -> frozenset[str]:
-    """The ordered lists, read from `items`."""
-    return frozenset(name.removeprefix(_ORDERED) for name in items if name.startswith(_ORDERED))
-
-
-def own_rows(rows: tuple[SourceRow, ...], items: Mapping[str, Sequence[int]]) -> tuple[SourceRow, ...]:
-    """The rows that a document counts itself: all, unless one file row gives several documents."""
-    shared = items.get(SHARED)
-    return rows if not shared else tuple(row for index, row in enumerate(rows) if index not in shared)
+def column_path(table: str, column: str) -> str:
+    """The path in a lineage of a column of a table made from column sets: `(items).weight`."""
+    return f"({table}).{column}"
 
 
 class Ignored(NamedTuple):
@@ -244,13 +226,11 @@ class Trace(NamedTuple):
     label: str
 
 
-def locate(
-    lineage: Lineage, rows: Sequence[SourceRow], items: Mapping[str, tuple[int, ...]], path: str
-) -> tuple[Place, ...]:
+def locate(lineage: Lineage, rows: Sequence[SourceRow], links: RowLinks, path: str) -> tuple[Place, ...]:
     """The cells behind a payload path such as `packages[1].weight`, the most relevant first; none for constants of the mapping. For a path
     that the mapping does not fill, the enclosing path is used.
     """
-    traces = trace(lineage, rows, items, path)
+    traces = trace(lineage, rows, links, path)
     return tuple(Place(rows[found.row].table, found.row, found.source.column, found.label) for found in traces)
 
 
@@ -273,33 +253,29 @@ def filled_fields(rows: Sequence[SourceRow], lineage: Lineage, headers: Mapping[
     return frozenset(re.split(r"[.\[]", path, maxsplit=1)[0] for path in paths if not path.startswith("("))
 
 
-def trace(
-    lineage: Lineage, rows: Sequence[SourceRow], items: Mapping[str, tuple[int, ...]], path: str
-) -> tuple[Trace, ...]:
+def trace(lineage: Lineage, rows: Sequence[SourceRow], links: RowLinks, path: str) -> tuple[Trace, ...]:
     """The sources behind a payload path, as in `locate`, with the mapping's tables and their rows."""
     part = part_of_table(rows[0].table) if rows else ""
     while path:
-        for sources, indexes in _matches(lineage, items, path, part):
-            return tuple(found for source in sources for found in _traces(lineage, source, rows, items, indexes))
+        for sources, indexes in _matches(lineage, links, path, part):
+            return tuple(found for source in sources for found in _traces(lineage, source, rows, links, indexes))
         path = path[: max(path.rfind("."), path.rfind("["), 0)]
     return ()
 
 
-def _matches(
-    lineage: Lineage, items: Mapping[str, tuple[int, ...]], path: str, part: str
-) -> Iterator[tuple[tuple[Source, ...], list[int]]]:
+def _matches(lineage: Lineage, links: RowLinks, path: str, part: str) -> Iterator[tuple[tuple[Source, ...], list[int]]]:
     indexes = [int(index) for index in STEP.findall(path)]
     for spelled in product((True, False), repeat=len(indexes)):
         pattern, end = "", 0
         of_rows = []
         for is_row, index, match in zip(spelled, indexes, STEP.finditer(path), strict=True):
             pattern += path[end : match.start()]
-            entries = items.get(path[: match.start()], ())
+            entries = links.present.get(path[: match.start()], ())
             entry = entries[index] if index < len(entries) else index
             pattern += "[]" if is_row else f"[{entry}]"
             end = match.end()
             if is_row:
-                among = items.get(list_rows_key(path[: match.start()]), ())
+                among = links.inner_rows.get(path[: match.start()], ())
                 of_rows.append(among[index] if index < len(among) else index)
         sources = lineage.get(part + pattern + path[end:])
         if sources is not None:
@@ -310,13 +286,13 @@ def _traces(
     lineage: Lineage,
     source: Source,
     rows: Sequence[SourceRow],
-    items: Mapping[str, tuple[int, ...]],
+    links: RowLinks,
     indexes: Sequence[int],
 ) -> list[Trace]:
-    own = items.get(rows_key(source.table))
+    own = links.rows.get(source.table)
     if own is None:
         own = tuple(index for index, row in enumerate(rows) if table_of(row.table) == source.table)
-    through = items.get(rows_key(source.via), ()) if source.via else None
+    through = links.rows.get(source.via, ()) if source.via else None
     nths: Sequence[int] = range(len(own) if through is None else len(through))
     if source.rows == "first":
         nths = nths[:1]
@@ -325,13 +301,13 @@ def _traces(
         nths = nths[wanted : wanted + 1]
     if through is not None:
         nths = [through[nth] for nth in nths if through[nth] >= 0]
-    return [Trace(source, nth, own[nth], _label(lineage, source, items, nth)) for nth in nths]
+    return [Trace(source, nth, own[nth], _label(lineage, source, links, nth)) for nth in nths]
 
 
-def _label(lineage: Lineage, source: Source, items: Mapping[str, tuple[int, ...]], nth: int) -> str:
+def _label(lineage: Lineage, source: Source, links: RowLinks, nth: int) -> str:
     """The label of the column in the row's own set, where the table is made from column sets."""
-    of_sets = lineage.get(f"{rows_key(source.table)}.{source.column}")
-    sets = items.get(sets_key(source.table), ())
+    of_sets = lineage.get(column_path(source.table, source.column))
+    sets = links.sets.get(source.table, ())
     return of_sets[sets[nth]].label if of_sets and nth < len(sets) else source.label
 
 

@@ -6,10 +6,10 @@ document while its payload is built. Knows no payload field.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from loadsheet.mapping.documents import Source
+from loadsheet.mapping.documents import NO_LINKS, RowLinks, Source
 from loadsheet.mapping.plans import (
     CALCULATION_ERRORS,
     Evaluate,
@@ -50,11 +50,13 @@ class DocumentFrame(Frame):
         "all_refused",
         "at",
         "faults",
-        "items",
+        "inner_rows",
+        "links",
         "main_refused",
         "nested",
         "outer_index",
         "outer_refused",
+        "present",
         "row_refused",
         "rows_refused",
         "skipped",
@@ -78,9 +80,17 @@ class DocumentFrame(Frame):
         self.faults: list[tuple[str, str, dict[str, str]]] = []  # path, code, values of the message
         self.unlisted: list[tuple[str, str, tuple[str, ...]]] = []  # path, value, the values that the interface names
         self.skipped: list[str] = []  # paths whose cells were refused
-        self.items: dict[str, tuple[int, ...]] = {}
+        self.links = NO_LINKS  # of the rows
+        self.present: dict[str, tuple[int, ...]] = {}  # see `RowLinks`
+        self.inner_rows: dict[str, tuple[int, ...]] = {}
         self.at: list[int] = []
         self.row = self.main
+
+    def all_links(self) -> RowLinks:
+        """The links of the rows, and of the lists made so far."""
+        if not self.present and not self.inner_rows:
+            return self.links
+        return replace(self.links, present=self.present, inner_rows=self.inner_rows)
 
     def narrow(self, children: Sequence[int], index: int) -> None:
         """Limit the child tables to the rows that belong to row `index`. The caller restores `lists`."""

@@ -30,7 +30,7 @@ from loadsheet.contract import (
     is_valid_date_text,
     other_end,
 )
-from loadsheet.mapping.documents import Lineage, list_rows_key, ordered_flags, time_of_run_flags
+from loadsheet.mapping.documents import Lineage
 from loadsheet.mapping.leaves import OMIT, LeafContext, Make, PayloadContext, check_units, notes_on_offset, plan_leaf
 from loadsheet.mapping.lookups import Lookup
 from loadsheet.mapping.names import Condition, DocumentFrame, with_positions
@@ -56,16 +56,16 @@ class TargetPlan:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """The record of one operation. `make` fills it as far as possible. `ordered` are the lists whose order is content,
-    `times_of_run` the fields that hold `$now` and nothing of a row, which are no content: else what comes again would be a change.
-    `declared` has both in the form of `Document.items`, `alternative` is the variant for a record that exists already.
+    """The record of one operation. `make` fills it as far as possible. `ordered` are the lists whose order is content, `declared_ordered`
+    those of them with `ordered: true`. `times_of_run` are the fields that hold `$now` and nothing of a row, which are no content: else what
+    comes again would be a change. `alternative` is the variant for a record that exists already.
     """
 
     operation: Operation
     make: Make
     check_record: Checker
     ordered: tuple[str, ...]
-    declared: Mapping[str, tuple[int, ...]]
+    declared_ordered: frozenset[str]
     times_of_run: frozenset[str]
     alternative: "Variant | None" = None
 
@@ -201,9 +201,9 @@ class _Variants:
             self.known |= tree.known
             self.notes += tree.notes
             check_record, ordered = checker(operation, self._around.assumptions), (*tree.ordered, *tree.written_out)
-            declared = ordered_flags(tree.ordered) | time_of_run_flags(sorted(tree.times_of_run))
+            declared, times_of_run = frozenset(tree.ordered), frozenset(tree.times_of_run)
             self._variants[operation.name] = Variant(
-                operation, _object(nodes), check_record, ordered, declared, frozenset(tree.times_of_run)
+                operation, _object(nodes), check_record, ordered, declared, times_of_run
             )
         return self._variants[operation.name]
 
@@ -463,7 +463,7 @@ def _each_inner_row(make: Make, position: int, path: str) -> Make:
         row, row_refused, outer, outer_refused = frame.row, frame.row_refused, frame.outer, frame.outer_refused
         among, items = frame.nested[position][frame.outer_index], []
         if among:
-            frame.items[list_rows_key(with_positions(path, frame.at))] = tuple(among)
+            frame.inner_rows[with_positions(path, frame.at)] = tuple(among)
         frame.outer, frame.outer_refused = row, row_refused
         frame.at.append(0)
         for place, (index, values) in enumerate(zip(among, frame.lists[position], strict=True)):
@@ -494,7 +494,7 @@ def _entries(entries: Sequence[tuple[Make, Condition | None]], path: str) -> Mak
                 kept.append(number)
         frame.at.pop()
         if items and len(kept) < len(entries):
-            frame.items[here] = tuple(kept)
+            frame.present[here] = tuple(kept)
         return items or OMIT
 
     return made

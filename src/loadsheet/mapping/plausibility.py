@@ -473,7 +473,7 @@ def _records(value: Any, pattern: str, path: str = "") -> Iterator[tuple[str, Ma
 
 def _place(document: Document, path: str, lineage: Lineage, tables: Mapping[str, Table]) -> tuple[str, Where, str]:
     """The table of the first cell that a field comes from, its place and its text. No table: it comes from none."""
-    for place in locate(lineage, document.rows, document.items, path):
+    for place in locate(lineage, document.rows, document.links, path):
         row, table = document.rows[place.row], tables.get(place.table)
         if table is not None:
             column = table.header.index(place.label) if place.label in table.header else None

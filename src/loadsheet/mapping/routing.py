@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from loadsheet.contract import SENDING_ORDER, Assumptions, update_of
 from loadsheet.mapping.compile import MAIN, CompiledMapping, load
-from loadsheet.mapping.documents import JOINT, SHARED_LIST, Lineage, rows_key
+from loadsheet.mapping.documents import JOINT, SHARED_LIST, Lineage, column_path
 from loadsheet.mapping.file_patterns import PLACEHOLDER, match_file_name
 from loadsheet.mapping.mapping_folder import BrokenMapping, broken_mappings, original_name
 from loadsheet.problems import Problem, Where
@@ -323,8 +323,8 @@ def _as_part(mapping: CompiledMapping) -> CompiledMapping:
     tables = tuple(replace(table, name=own + table.name, source=own + table.source) for table in mapping.plan.tables)
     lineage: Lineage = {}
     for path, sources in mapping.lineage.items():
-        table, _, column = path[1:].partition(")")  # `(items).weight` names a table, every other path a field
-        here = f"{rows_key(own + table)}{column}" if path.startswith("(") else own + path
+        table, _, column = path[1:].partition(").")  # `(items).weight` names a table, every other path a field
+        here = column_path(own + table, column) if path.startswith("(") else own + path
         lineage[here] = tuple(one._replace(table=own + one.table, via=one.via and own + one.via) for one in sources)
     return replace(
         mapping,

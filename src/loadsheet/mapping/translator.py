@@ -7,6 +7,7 @@ stay Decimal up to the encoder. Knows no network, no ledger and no clock: the ti
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
@@ -14,16 +15,7 @@ from typing import Any
 from loadsheet.contract import encode_record, encode_sorted
 from loadsheet.mapping.compile import CompiledMapping
 from loadsheet.mapping.document_checks import DocumentProblems, GroupChecks, Rows, ValueRef, join_rows
-from loadsheet.mapping.documents import (
-    LOOKED_UP,
-    SHARED,
-    AlternativeForm,
-    Document,
-    Ignored,
-    SourceRow,
-    rows_key,
-    sets_key,
-)
+from loadsheet.mapping.documents import NO_LINKS, AlternativeForm, Document, Ignored, RowLinks, SourceRow
 from loadsheet.mapping.grouping import MEMORY_ROWS, Group, KeyedTable, gather
 from loadsheet.mapping.names import DocumentFrame
 from loadsheet.mapping.near_keys import NearKeys, correct_there
@@ -36,9 +28,6 @@ from loadsheet.reading.tables import OF_ONE_CELL, Row, Table
 
 Nested = Mapping[int, Sequence[Sequence[int]]]
 """Position of a child table -> for each row of its parent table, the indexes of the child rows."""
-
-Items = dict[str, tuple[int, ...]]
-"""See `Document.items`."""
 
 
 def translate(
@@ -116,7 +105,7 @@ class _DocumentBuilder:
         self._is_plain = not any(reader.plan.is_view for reader in readers)
         self._looks_up = any(reader.plan.lookups for reader in readers)
         self._looking_up = [
-            (reader.plan.position, column.slot.index, column.reference, rows_key(f"{reader.plan.name}.{column.name}"))
+            (reader.plan.position, column.slot.index, column.reference, f"{reader.plan.name}.{column.name}")
             for reader in readers
             for column in reader.plan.columns
             if column.reference is not None
@@ -134,7 +123,7 @@ class _DocumentBuilder:
         if not self._is_plain or self._looks_up:
             rows, nested = self._with_sets(group.rows)
             group = Group(group.key, tuple(rows))
-        source, items = self._source_rows(group.rows)
+        source, links = self._source_rows(group.rows)
         if group.key is not None and not group.rows[0]:
             unmatched = next((place for place, rows in enumerate(group.rows) if rows), None)
             if unmatched is not None and (rule := self._rule_of_unmatched(unmatched, group.key)):
@@ -142,20 +131,20 @@ class _DocumentBuilder:
                 return
         if self._ignores_extra and (kept := self._with_partners(group)) is not group:
             group, everything = kept, source
-            source, items = self._source_rows(group.rows)
+            source, links = self._source_rows(group.rows)
             left = set(everything) - set(source)
             yield from (Ignored(row, "extra: ignore (it has no partner)") for row in everything if row in left)
         read = self._read(group)
         if self._looks_up:
             own = len(source)
             group = self._with_looked_up(group, read)
-            source, items = self._source_rows(group.rows)
-            items |= self._looked_up(group, read)
-            if there := tuple(range(own, len(source))):
-                items |= {LOOKED_UP: there, SHARED: tuple(sorted({*items.get(SHARED, ()), *there}))}
+            source, links = self._source_rows(group.rows)
+            there = tuple(range(own, len(source)))
+            rows_found, shared = {**links.rows, **self._looked_up(group, read)}, tuple(sorted({*links.shared, *there}))
+            links = replace(links, rows=rows_found, looked_up=there, shared=shared)
         self._frame.clear()
         self._frame.nested = nested
-        yield self._document(group, source, items, read)
+        yield self._document(group, source, links, read)
 
     def _rule_of_unmatched(self, position: int, key: str) -> str:
         """The rule that leaves out the rows of a joined table without a row of the main table; empty if they are an error."""
@@ -168,9 +157,9 @@ class _DocumentBuilder:
     def unusable(self, left: UnusableRow) -> Iterator[Document]:
         """The document of a row that others would look up, with the problem for which they cannot."""
         group = Group(None, tuple((left.row,) if place == left.position else () for place in range(len(self._readers))))
-        source, items = self._source_rows(group.rows)
+        source, links = self._source_rows(group.rows)
         self._frame.clear()
-        yield self._document(group, source, items, self._read(group))
+        yield self._document(group, source, links, self._read(group))
 
     def _read(self, group: Group) -> list[list[ReadRow]]:
         return [
@@ -178,11 +167,11 @@ class _DocumentBuilder:
             for reader, rows in zip(self._readers, group.rows, strict=True)
         ]
 
-    def _document(self, group: Group, source: tuple[SourceRow, ...], items: Items, read: Rows) -> Document:
+    def _document(self, group: Group, source: tuple[SourceRow, ...], links: RowLinks, read: Rows) -> Document:
         """The document of a group, whose rows were read. The caller has cleared the frame."""
         frame, problems, checks = self._frame, self._problems, self._checks
         problems.begin(group, source)
-        frame.items.update(items)
+        frame.links = links
         self._report_refused_rows(group)
         frame.lists = [[row.values for row in rows] for rows in read]
         if read[0]:
@@ -226,7 +215,7 @@ class _DocumentBuilder:
     def _valid_document(
         self, variant: Variant, payload: dict[str, Any], alternative: AlternativeForm | None
     ) -> Document:
-        operation = variant.operation
+        operation, links = variant.operation, self._frame.all_links()
         return Document(
             operation.name,
             operation.key_of(payload),
@@ -235,7 +224,9 @@ class _DocumentBuilder:
             _content_hash(variant, payload),
             self._problems.source,
             tuple(self._problems.found),
-            {**self._frame.items, **variant.declared} if variant.declared else self._frame.items,
+            replace(links, ordered=variant.declared_ordered, times_of_run=variant.times_of_run)
+            if variant.declared_ordered or variant.times_of_run
+            else links,
             alternative,
             variant.ordered,
         )
@@ -248,7 +239,7 @@ class _DocumentBuilder:
         key = operation.key_of(payload) or group.shown_key(self._plan.key_shown)
         lane = operation.lane_of(payload if payload and is_chosen else {operation.record.key[0]: key})
         problems = tuple(self._problems.found)
-        return Document(operation.name, key, lane, b"", "", self._problems.source, problems, self._frame.items)
+        return Document(operation.name, key, lane, b"", "", self._problems.source, problems, self._frame.all_links())
 
     # ---- problems of rows ----
 
@@ -326,14 +317,15 @@ class _DocumentBuilder:
             found[position] = own
         return found, nested
 
-    def _source_rows(self, rows: Sequence[Sequence[Row]]) -> tuple[tuple[SourceRow, ...], Items]:
+    def _source_rows(self, rows: Sequence[Sequence[Row]]) -> tuple[tuple[SourceRow, ...], RowLinks]:
         """The file rows behind the rows of a document, each once. For kind and set tables also the file row of each row."""
         if self._is_plain:
             view_rows = zip(self._readers, rows, strict=True)
-            return tuple([reader.view.source(row) for reader, own in view_rows for row in own]), {}
+            return tuple([reader.view.source(row) for reader, own in view_rows for row in own]), NO_LINKS
         found: list[SourceRow] = []
         places: dict[tuple[str, int], int] = {}
-        items: dict[str, tuple[int, ...]] = {}
+        made_from: dict[str, tuple[int, ...]] = {}
+        sets: dict[str, tuple[int, ...]] = {}
         shared: dict[int, bool] = {}
         for reader, own in zip(self._readers, rows, strict=True):
             plan, indexes = reader.plan, []
@@ -346,12 +338,11 @@ class _DocumentBuilder:
                 if plan.sets is not None and plan.made_of is None:
                     shared[indexes[-1]] = shared.get(indexes[-1], True) and not is_first(row)
             if plan.is_view:
-                items[rows_key(plan.name)] = tuple(indexes)
+                made_from[plan.name] = tuple(indexes)
             if plan.sets is not None:
-                items[sets_key(plan.name)] = tuple(max(set_number(row), 0) for row in own)
-        if any(shared.values()):
-            items[SHARED] = tuple(sorted(index for index, is_shared in shared.items() if is_shared))
-        return tuple(found), items
+                sets[plan.name] = tuple(max(set_number(row), 0) for row in own)
+        elsewhere = tuple(sorted(index for index, is_shared in shared.items() if is_shared))
+        return tuple(found), RowLinks(made_from, sets, shared=elsewhere)
 
     # ---- rows that are looked up ----
 
@@ -370,14 +361,14 @@ class _DocumentBuilder:
             rows[position] = [other.row for other in others.values()]
         return Group(group.key, tuple(rows))
 
-    def _looked_up(self, group: Group, read: Rows) -> Items:
+    def _looked_up(self, group: Group, read: Rows) -> dict[str, tuple[int, ...]]:
         """By column, which row of the other table each row finds."""
-        items: Items = {}
+        rows_found: dict[str, tuple[int, ...]] = {}
         for place, index, reference, name in self._looking_up:
             numbers = {id(other): number for number, other in enumerate(read[reference.position])}
             found = {id(row.row): numbers[id(row.found[index][0])] for row in read[place] if row.found.get(index)}
-            items[name] = tuple(found.get(id(row), -1) for row in group.rows[place])
-        return items
+            rows_found[name] = tuple(found.get(id(row), -1) for row in group.rows[place])
+        return rows_found
 
     @staticmethod
     def _keys_of(reference: TableLookup | None, found: Sequence[ReadRow]) -> list[ValueRef]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from loadsheet.contract import encode_record, values_by_path
 from loadsheet.mapping.compile import CompiledMapping
-from loadsheet.mapping.documents import Document, Lineage, Place, SourceRow, locate
+from loadsheet.mapping.documents import Document, Lineage, Place, RowLinks, SourceRow, locate
 from loadsheet.mapping.lookups import lookup_key, read_lookup
 from loadsheet.mapping.plans import ColumnPlan
 from loadsheet.mapping.schema import LookupSpec
@@ -62,14 +62,14 @@ class ValueOrigin:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The stored parts of a document: its payload, rows and items (see `Document`), and the lineage of its mapping. By table, `columns`
+    """The stored parts of a document: its payload, rows and links (see `Document`), and the lineage of its mapping. By table, `columns`
     has the position of each column (by the mapping's name), and `headers` has the headings. `place` gives the place of a cell from
     table, row number and position.
     """
 
     payload: bytes
     rows: Sequence[SourceRow]
-    items: Mapping[str, tuple[int, ...]]
+    links: RowLinks
     lineage: Lineage
     columns: Mapping[str, Mapping[str, int]]
     headers: Mapping[str, tuple[str, ...]]
@@ -102,10 +102,10 @@ def explain(origin: Origin, paths: Sequence[str], mapping: CompiledMapping | Non
     columns = {(table.name, column.name): column for table in tables for column in table.columns}
     found = []
     for path in paths:
-        places = locate(origin.lineage, origin.rows, origin.items, path)
+        places = locate(origin.lineage, origin.rows, origin.links, path)
         shown = places[:_CELLS_SHOWN]
         cells = tuple(_cell(origin, place, columns.get((table_of(place.table), place.column)), file) for place in shown)
-        leaf, leaf_at = _leaf(file, path, origin.items) if file is not None else ("", "")
+        leaf, leaf_at = _leaf(file, path, origin.links) if file is not None else ("", "")
         found.append(ValueOrigin(path, values[path], cells, len(places), leaf, leaf_at))
     return found
 
@@ -178,9 +178,9 @@ def _code(column: ColumnPlan, text: str, file: YamlFile | None) -> str:
 # ---- the leaf of the mapping ----
 
 
-def _leaf(file: YamlFile, path: str, items: Mapping[str, tuple[int, ...]]) -> tuple[str, str]:
+def _leaf(file: YamlFile, path: str, links: RowLinks) -> tuple[str, str]:
     """The leaf that fills a path: its text in the file, and `file:line`."""
-    for loc in _locs(file, path, items):
+    for loc in _locs(file, path, links):
         if loc in file.marks and loc[-1] != "payload":
             line, column = file.marks[loc]
             path_of_it = file.owner(loc)
@@ -189,7 +189,7 @@ def _leaf(file: YamlFile, path: str, items: Mapping[str, tuple[int, ...]]) -> tu
     return "", ""
 
 
-def _locs(file: YamlFile, path: str, items: Mapping[str, tuple[int, ...]]) -> Iterator[Loc]:
+def _locs(file: YamlFile, path: str, links: RowLinks) -> Iterator[Loc]:
     """Possible places of a path's leaf in the file, the deepest first."""
     loc: Loc = ("payload",)
     walked = ""
@@ -199,7 +199,7 @@ def _locs(file: YamlFile, path: str, items: Mapping[str, tuple[int, ...]]) -> It
             loc = (*loc, step)
             continue
         index = int(step[1:-1])
-        entries = items.get(walked, ())
+        entries = links.present.get(walked, ())
         walked += step
         if (*loc, "list") in file.marks:
             loc = (*loc, "list", entries[index] if index < len(entries) else index)
@@ -235,7 +235,7 @@ def document_origin(mapping: CompiledMapping, document: Document, tables: Mappin
 
     columns = {name: table.columns for name, table in tables.items()}
     headers = {name: table.header for name, table in tables.items()}
-    return Origin(document.payload, document.rows, document.items, mapping.lineage, columns, headers, place)
+    return Origin(document.payload, document.rows, document.links, mapping.lineage, columns, headers, place)
 
 
 def preview(mapping: CompiledMapping, document: Document, tables: Mapping[str, Table]) -> Preview:

@@ -31,7 +31,6 @@ from loadsheet.contract import (
 )
 from loadsheet.ledger import Drop, Entry, EntryHead, IgnoredRow, SourceTable, State
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.mapping.documents import SHARED, own_rows
 from loadsheet.reconcile.verdicts import ListingCoverage, Verdict
 
 IGNORED = "ignored"
@@ -133,9 +132,9 @@ class Tally:
         """Count the rows of an entry under its state. A row shared by several entries counts once, under the worst."""
         self._entries += 1
         tables, rank = self._counting[entry.drop], _RANKS[entry.state]
-        for row in own_rows(entry.rows, entry.items):
+        for row in entry.links.own(entry.rows):
             tables[row.table].add(row.number, rank)
-        for index in entry.items.get(SHARED, ()):
+        for index in entry.links.shared:
             tables[entry.rows[index].table].share(entry.rows[index].number, rank)
 
     def leave_out(self, drop: Drop, rows: Iterable[IgnoredRow]) -> None:

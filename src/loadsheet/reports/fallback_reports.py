@@ -16,7 +16,6 @@ from typing import TextIO
 from loadsheet.internal_errors import isolated
 from loadsheet.ledger import STATES_THAT_NEED_SOMEONE, Drop, Entry, Run, State
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.mapping.documents import own_rows
 from loadsheet.problems import Problem
 from loadsheet.reconcile import IGNORED
 from loadsheet.reports.headline import with_headline
@@ -50,7 +49,7 @@ class _Counts:
         self.entries[entry.state.value] += 1
         if entry.state in STATES_THAT_NEED_SOMEONE and not self.first:
             self.first = entry.key
-        for table, _, _, _ in own_rows(entry.rows, entry.items):
+        for table, _, _, _ in entry.links.own(entry.rows):
             self.count(table, entry.state.value)
 
     def count(self, table: str, fate: str) -> None:

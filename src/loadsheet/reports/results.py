@@ -21,7 +21,7 @@ import msgspec
 from loadsheet.display_text import show_controls
 from loadsheet.languages import Words
 from loadsheet.ledger import STATES_THAT_NEED_SOMEONE, Drop, Entry, IgnoredRow, Run, SourceTable, State
-from loadsheet.mapping.documents import LOOKED_UP, SourceRow
+from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Problem
 from loadsheet.reconcile import IGNORED, WORST_FIRST, Match
 from loadsheet.reports.fix_workbook import guides_in, warnings_about
@@ -119,7 +119,7 @@ class DropResults:
     def add(self, entry: Entry, match: Match) -> None:
         """Add the rows of an entry."""
         tail = (entry.operation, entry.key, entry.service_order, self._in_words(match.verdict))
-        looked_up = frozenset(entry.items.get(LOOKED_UP, ()))
+        looked_up = frozenset(entry.links.looked_up)
         if not entry.problems and entry.state not in STATES_THAT_NEED_SOMEONE:
             line = _RowResult(entry.state.value, tail=tail)
             for position, row in enumerate(entry.rows):

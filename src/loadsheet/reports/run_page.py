@@ -191,7 +191,7 @@ class _Legs:
         del self.in_question[LINES_MAX:]
 
     def _add(self, path: str, value: str, unplaced: dict[tuple[str, str, int, str], Problem]) -> None:
-        places = locate(self._origin.lineage, self._entry.rows, self._entry.items, path)
+        places = locate(self._origin.lineage, self._entry.rows, self._entry.links, path)
         cells = [
             self._cell(place.table, self._entry.rows[place.row], place.label) for place in places[:_CELLS_LOOKED_AT]
         ]

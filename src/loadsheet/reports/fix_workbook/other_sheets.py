@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 from loadsheet.contract import scalars_by_path
 from loadsheet.languages import Words
 from loadsheet.ledger import Drop, Entry, Origin
-from loadsheet.mapping.documents import Trace, trace
+from loadsheet.mapping.documents import NO_LINKS, Trace, trace
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import Problem, Where
 from loadsheet.reports.fix_workbook import wording
@@ -133,15 +133,15 @@ class Changes:
         return tuple(found)
 
     def _sources(self, entry: Entry, path: str) -> tuple[Trace, ...]:
-        """The result of `trace`. Documents with rows of the same tables share it, unless they leave items out."""
-        if entry.items:
-            return trace(self._origin.lineage, entry.rows, entry.items, path)
+        """The result of `trace`. Documents with rows of the same tables share it, unless they have links of their own."""
+        if entry.links != NO_LINKS:
+            return trace(self._origin.lineage, entry.rows, entry.links, path)
         shape = tuple(row.table for row in entry.rows)
         if shape not in self._traced and len(self._traced) >= _SHAPES:
             self._traced.clear()
         known = self._traced.setdefault(shape, {})
         if path not in known:
-            known[path] = trace(self._origin.lineage, entry.rows, entry.items, path)
+            known[path] = trace(self._origin.lineage, entry.rows, entry.links, path)
         return known[path]
 
     def _kinds(self, entry: Entry, cells: "_Cells", values: list[tuple[str, str]]) -> list[ChangeKind] | None:

@@ -335,7 +335,7 @@ class WorkList:
     def _source(self, entry: Entry, path: str) -> tuple[str, Where]:
         """The cell behind a payload path as its sender sees it, and its place; nothing if the value comes from no cell."""
         origin: Origin = self._origin(entry.drop)
-        for place in locate(origin.lineage, entry.rows, entry.items, path):
+        for place in locate(origin.lineage, entry.rows, entry.links, path):
             row, table = entry.rows[place.row], origin.tables.get(place.table)
             if table is not None and place.label in table.header:
                 position = table.header.index(place.label)
