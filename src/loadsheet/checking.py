@@ -86,7 +86,7 @@ class LeftOut:
                 "table": table.name,
                 "unused": list(notes.unused),
                 "blank_rows": notes.blank_rows,
-                "found": dict(table.found),
+                "found": dict(table.reading_notes),
             }
         )
 

@@ -112,8 +112,8 @@ class EarlierFiles:
     def doubts(self, name: str, table: Table, headings: HeadingNotes) -> list[Problem]:
         """The problems of the whole file by which rows or values may be missing. `name` is that of the table."""
         may_lose = bool(headings.missing and headings.unused)
-        may_lose_sheets = (NOT_READ if sheet_of(name) else ALIKE_NOT_READ) in table.found
-        if not (may_lose or may_lose_sheets or table.found.get(LAST_LINE) == UNENDED):
+        may_lose_sheets = (NOT_READ if sheet_of(name) else ALIKE_NOT_READ) in table.reading_notes
+        if not (may_lose or may_lose_sheets or table.reading_notes.get(LAST_LINE) == UNENDED):
             return []
         names, headers, notes = self._tables(name)
         if not names:
@@ -140,7 +140,7 @@ def _new_sheets(table: Table, earlier_notes: Iterable[Mapping[str, str]]) -> Pro
     had it: its rows would be left out. `earlier_notes` are those on the table in earlier files.
     """
     known = {title for found in earlier_notes for title in _sheets_in(found, ALIKE_NOT_READ)}
-    new = [title for title in _sheets_in(table.found, ALIKE_NOT_READ) if title not in known]
+    new = [title for title in _sheets_in(table.reading_notes, ALIKE_NOT_READ) if title not in known]
     if not new:
         return None
     hint = (
@@ -156,7 +156,7 @@ def _lost_sheets(
     """The problem of a workbook with a sheet on which earlier files had the table, and which is not read: its headings may be gone."""
     read = dict.fromkeys(filter(None, map(sheet_of, earlier_names)))
     known = [title for title in read if any(_has_sheet(found, NOT_READ, title) for found in earlier_notes)]
-    lost = [title for title in read if title not in known and _has_sheet(table.found, NOT_READ, title)]
+    lost = [title for title in read if title not in known and _has_sheet(table.reading_notes, NOT_READ, title)]
     if not lost:
         return None
     hint = (
@@ -171,7 +171,7 @@ def _cut_off(table: Table, earlier_notes: Iterable[Mapping[str, str]]) -> Proble
     its last cell. Versions before 0.6 did not note how a file ends.
     """
     ends = {found[LAST_LINE] for found in earlier_notes if LAST_LINE in found}
-    if table.found.get(LAST_LINE) != UNENDED or not ends or UNENDED in ends:
+    if table.reading_notes.get(LAST_LINE) != UNENDED or not ends or UNENDED in ends:
         return None
     hint = f"if it is, drop the complete file; if the file is complete: loadsheet retry --file {quote(table.file)}"
     return Problem("L625", Where(table.file), "", {}, hint)

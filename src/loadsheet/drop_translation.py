@@ -171,13 +171,17 @@ def with_counting_tables(tables: Mapping[str, Table]) -> dict[str, Table]:
     for name, table in tables.items():
         counting = first.setdefault((table.file, table.sheet), table)
         is_shared = part_of_table(counting.name) != part_of_table(name)
-        marked[name] = replace(table, found={**table.found, COUNTED_IN: counting.name}) if is_shared else table
+        marked[name] = (
+            replace(table, reading_notes={**table.reading_notes, COUNTED_IN: counting.name}) if is_shared else table
+        )
     return marked
 
 
 def counting_tables(tables: Mapping[str, Table]) -> dict[str, str]:
     """The table that counts the rows of each table on a sheet that several mappings read."""
-    found = {name: table.found[COUNTED_IN] for name, table in tables.items() if COUNTED_IN in table.found}
+    found = {
+        name: table.reading_notes[COUNTED_IN] for name, table in tables.items() if COUNTED_IN in table.reading_notes
+    }
     return {counting: counting for counting in found.values()} | found
 
 

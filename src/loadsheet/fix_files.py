@@ -373,7 +373,7 @@ def as_original_drop(
     given = [_with_needed(as_original(table, originals.get(name)), mapping) for name, table in tables.items()]
     for fixed_table in given:
         _check_headings(fixed_table.table, mapping)
-    if fixed is not None and any(COUNTED_IN in table.found for table in tables.values()):
+    if fixed is not None and any(COUNTED_IN in table.reading_notes for table in tables.values()):
         given = _by_mapping(given, fixed, queries)
     found = as_originals(given, queries.fixed_entries)
     entries = FixedEntries(found.tables, found.marks, queries.fixed_entries)

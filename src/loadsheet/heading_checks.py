@@ -179,7 +179,7 @@ def _renamed_columns(
 
 
 def _sheets_not_read(table: Table) -> Iterator[Problem]:
-    if sheets := table.found.get(ALIKE_NOT_READ):
+    if sheets := table.reading_notes.get(ALIKE_NOT_READ):
         hint = f"hide or delete them, or {sheets_to_read(table, 'them')}"
         yield Problem("R245", table.where(table.header_row), "", {"sheets": sheets}, hint, "warning")
 
@@ -188,6 +188,6 @@ def rows_in_doubt(table: Table, *notes: str) -> Iterator[Problem]:
     """A warning for each of these notes that names rows, because they may not be meant."""
     hint = "if they are not meant to be sent, delete them, and cancel what was already sent"
     for note in notes:
-        if rows := table.found.get(note):
+        if rows := table.reading_notes.get(note):
             first, *others = [table.where(int(row)) for row in rows.split(", ") if row.isdigit()]
             yield Problem(_IN_DOUBT[note], first, "", {"rows": rows}, hint, "warning", also=tuple(others))

@@ -233,7 +233,9 @@ def _unplanned(run: Run, drop: ReadDrop) -> Drop:
 
 
 def _table(table: Table) -> SourceTable:
-    return SourceTable(table.name, table.file, table.sheet, table.header, table.header_row, reading_notes=table.found)
+    return SourceTable(
+        table.name, table.file, table.sheet, table.header, table.header_row, reading_notes=table.reading_notes
+    )
 
 
 def source_file(file: InboxFile, role: str, settings: Settings, *problems: Problem) -> SourceFile:

@@ -57,8 +57,10 @@ def read(raw, tables, quote='"', escape_=None):
     """The grid of a file; `tables` are the tables that loadsheet finds in it."""
     first = tables[0]
     if not first.sheet:
-        encoding = {"UTF-8": "utf-8-sig", "UTF-16-LE": "utf-16"}.get(word := first.found["encoding"].split()[0], word)
-        delimiter = DELIMITERS.get(first.found["delimiter"], first.found["delimiter"])
+        encoding = {"UTF-8": "utf-8-sig", "UTF-16-LE": "utf-16"}.get(
+            word := first.reading_notes["encoding"].split()[0], word
+        )
+        delimiter = DELIMITERS.get(first.reading_notes["delimiter"], first.reading_notes["delimiter"])
         content = io.StringIO(raw.decode(encoding), newline="")
         reader = csv.reader(
             content, delimiter=delimiter, quotechar=quote, escapechar=escape_, doublequote=escape_ is None

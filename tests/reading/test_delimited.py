@@ -19,7 +19,7 @@ CELLS = [["A1", "Köln", "1.5"], ["00012", "Łódź", "2"]]
 def test_every_mark_is_known_in_both_byte_orders(tmp_path, mark):
     table = open_one(text_file(tmp_path, ("\ufeff" + TEXT).encode(mark)), ASKED)
     assert [list(row.cells) for row in table.rows()] == CELLS
-    assert table.found["encoding"] == f"{mark.upper()} (by its byte order mark)"
+    assert table.reading_notes["encoding"] == f"{mark.upper()} (by its byte order mark)"
     chinese = "\ufeff订单,城市\n" + "".join(f"订单号码甲乙丙丁{'东' * 50},北京市朝阳区\n" for _ in range(60))
     assert len(rows_of(text_file(tmp_path, chinese.encode(mark)), layout("订单"))) == 60
 
@@ -46,7 +46,7 @@ def test_a_declared_encoding_gives_the_exact_text_and_is_not_taken_for_damaged_u
 def test_declared_encodings_are_tried_in_order_over_the_whole_file(tmp_path):
     path = text_file(tmp_path, "Order,City\n" + "A,plain\n" * 40_000 + "A,Köln\n", encoding="cp1252")
     table = open_one(path, layout("Order", encodings=("utf-8-sig", "cp1252")))
-    assert table.found["encoding"] == "CP1252"
+    assert table.reading_notes["encoding"] == "CP1252"
     assert list(table.rows())[-1].cells == ("A", "Köln")
     problem = refusal(path, layout("Order", encodings=("utf-8-sig", "ascii")))
     assert problem.values["encoding"] == "UTF-8"  # the first that failed
@@ -151,7 +151,7 @@ def test_another_delimiter_than_the_declared_one_is_named(tmp_path, text, declar
 
 def test_of_several_declared_delimiters_the_one_that_fits_is_taken(tmp_path):
     path = text_file(tmp_path, "Order;City\nA1;Ulm\n")
-    assert open_one(path, layout("Order", delimiters=(",", ";"))).found["delimiter"] == "semicolon"
+    assert open_one(path, layout("Order", delimiters=(",", ";"))).reading_notes["delimiter"] == "semicolon"
 
 
 def test_a_separator_line_wins_and_is_no_row(tmp_path):
@@ -183,7 +183,7 @@ def test_row_numbers_are_the_physical_lines_of_their_beginnings(tmp_path):
         (7, "A2", "x\ny"),
         (10, "A3", "z"),
     ]
-    assert (table.header_row, table.found["rows above the header"]) == (3, "1")
+    assert (table.header_row, table.reading_notes["rows above the header"]) == (3, "1")
 
 
 def test_doubled_quotes_are_one_and_quotes_inside_bare_values_stay(tmp_path):

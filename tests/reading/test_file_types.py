@@ -138,7 +138,7 @@ def test_the_one_table_in_an_archive_is_read(tmp_path, kind):
     table = open_one(text_file(tmp_path, PACKED[kind](inner), "orders.csv"), ASKED)
     for _ in range(2):
         assert [row.cells for row in table.rows()] == [("A1",)]
-    assert table.found["archive"].startswith(kind.split()[0])
+    assert table.reading_notes["archive"].startswith(kind.split()[0])
     assert table.file == "orders.csv"
 
 

@@ -166,7 +166,7 @@ def test_the_original_comes_back_without_what_was_put_beside_it():
     assert (table.where(7, 2).cell, table.where(7, 2).column, table.where(7).cell) == ("D7", "Weight", "")
     assert (table.header, table.columns) == (HEADER, {"order": 0, "kind": 1, "weight": 2})
     assert table.first_name == "first/a.xlsx"
-    assert table.found == {"format": "xlsx", ORIGINAL_COLUMNS: "B, C, D"}
+    assert table.reading_notes == {"format": "xlsx", ORIGINAL_COLUMNS: "B, C, D"}
     rows, wrong = taken(found)
     assert [(row.number, row.cells) for row in rows["rows"]] == [(2, ("A-1", "2026-03-01", "1.5"))]
     assert rows["rows"][0].natives == ((1, "date", "2026-03-01"), (2, "number", "1.5"))
@@ -181,7 +181,7 @@ def test_columns_may_be_moved_added_and_left_out():
     table = fixed([("A-1", "9", "mine", "1:1/1")], header, wanted={"weight": 1, "order": 0}).table
     assert (table.header, table.columns) == (HEADER, {"weight": 2, "order": 0})
     assert [table.where(2, place).cell for place in range(3)] == ["A2", "", "B2"]
-    assert table.found[ORIGINAL_COLUMNS] == "A, -, B"
+    assert table.reading_notes[ORIGINAL_COLUMNS] == "A, -, B"
     table = fixed([], ("What to fix", "Value", *HEADER, "_row"), wanted={"value": 1, "order": 2}).table
     assert (table.header, table.columns) == ((*HEADER, "Value"), {"value": 3, "order": 0})
     assert fixed([], original=None).table.header == ("What to fix", *HEADER)

@@ -35,7 +35,7 @@ def test_titles_units_and_blank_rows_may_stand_above_the_header(tmp_path):
     table = open_one(text_file(tmp_path, text), layout("Order no", "Weight"))
     assert (table.header_row, table.header) == (5, ("Order no *", "City:", "WEIGHT"))
     assert table.columns == {"Order no": 0, "Weight": 2}
-    assert table.found["rows above the header"] == "3"
+    assert table.reading_notes["rows above the header"] == "3"
 
 
 def test_the_header_row_can_be_given_and_may_lie_deep(tmp_path):
@@ -119,7 +119,11 @@ def test_labels_spread_over_two_rows_are_read_as_one(tmp_path):
     table = open_one(text_file(tmp_path, GROUPED), layout("Order", "Consignee / City", "Shipper City"))
     assert table.header == ("Order", "Consignee / Name", "Consignee / City", "Shipper / Name", "Shipper / City")
     assert table.columns == {"Order": 0, "Consignee / City": 2, "Shipper City": 4}
-    assert (table.header_row, table.found["header row"], table.found["rows above the header"]) == (2, "1 to 2", "0")
+    assert (table.header_row, table.reading_notes["header row"], table.reading_notes["rows above the header"]) == (
+        2,
+        "1 to 2",
+        "0",
+    )
     assert [row.cells for row in table.rows()] == [("A1", "Acme", "Ulm", "Beta", "Bonn")]
 
 
@@ -132,7 +136,7 @@ def test_merged_header_cells_of_a_workbook_reach_as_far_as_they_are_merged(tmp_p
     workbook.save(tmp_path / "orders.xlsx")
     table = open_one(tmp_path / "orders.xlsx", layout("Order", "Consignee / City", "Weight"))
     assert table.columns == {"Order": 0, "Consignee / City": 2, "Weight": 3}
-    assert (table.found["header row"], table.found["rows above the header"]) == ("2 to 3", "1")
+    assert (table.reading_notes["header row"], table.reading_notes["rows above the header"]) == ("2 to 3", "1")
 
 
 FIVE = "Order,Route,,,\n,From,,To,\n,Place,,Place,\n,of,,of,\n,City,Zip,City,Zip\nA1,Ulm,1,Bonn,2\n"
@@ -200,7 +204,10 @@ def test_labels_over_several_rows_with_blank_rows_among_them_are_found(tmp_path,
     book = WRITERS["xlsx"](tmp_path / "orders.xlsx", [Sheet([row or [None] for row in SPREAD])])
     for path in (lines, commas, book):
         table = open_one(path, layout(*SPREAD_LABELS, optional=optional, **how))
-        assert (table.columns, table.found["header row"]) == (dict(zip(SPREAD_LABELS, range(3), strict=True)), "1 to 5")
+        assert (table.columns, table.reading_notes["header row"]) == (
+            dict(zip(SPREAD_LABELS, range(3), strict=True)),
+            "1 to 5",
+        )
         assert [row.cells for row in table.rows()] == [("A1", "Bo", "Ulm")]
 
 

@@ -32,7 +32,7 @@ def ignored(name, number, rule="rule"):
 
 def test_a_table_on_a_sheet_that_another_mapping_reads_names_the_table_that_counts():
     tables = opened(table("a/x", ()), table("a/y", ()), table("b/x", ()), table("b/y", (), "T"), table("c/x", (), "T"))
-    assert {name: one.found.get(COUNTED_IN) for name, one in tables.items()} == {
+    assert {name: one.reading_notes.get(COUNTED_IN) for name, one in tables.items()} == {
         "a/x": None,
         "a/y": None,  # two tables of one mapping count for themselves, as ever
         "b/x": "a/x",

@@ -171,16 +171,16 @@ def test_what_is_hidden_or_merged_is_read_and_reported_in_every_format(tmp_path,
     path = written(tmp_path, *([secret, cover, sheet] if form == "ods" else [cover, secret, sheet]), form=form)
     table = open_one(path, ASKED)
     assert (table.sheet, [list(row.cells) for row in table.rows()]) == ("Data", [["A1", "m", ""], ["A2", "", "z"]])
-    assert table.found["hidden sheets"] == "1 (Secret)"
-    assert table.found["hidden rows"] == "1 (read)", "the other one is blank"
-    assert table.found["hidden columns"] == "1 (read): C"
-    assert table.found["merged cells"].startswith("1 ")
+    assert table.reading_notes["hidden sheets"] == "1 (Secret)"
+    assert table.reading_notes["hidden rows"] == "1 (read)", "the other one is blank"
+    assert table.reading_notes["hidden columns"] == "1 (read): C"
+    assert table.reading_notes["merged cells"].startswith("1 ")
     filters = {
         "xlsx": "A1:C4 (all rows are read)",
         "xlsb": "A1:C4 (all rows are read)",
         "ods": "on (all rows are read)",
     }
-    assert table.found.get("filter") == filters.get(form)
+    assert table.reading_notes.get("filter") == filters.get(form)
     assert cells_of(path, layout("Id", sheets=("secret",))) == [["X", "Y"]]
 
 
@@ -195,8 +195,11 @@ def test_what_is_hidden_is_ignored_and_counted_where_the_mapping_says_so(tmp_pat
     assert table.columns == {"Id": 0, "Value": 2, "More": 3}  # read like the rest, More would stand there twice
     fates = {row.cells[0]: row.ignored for row in table.rows()}
     assert fates == {f"A{n}": "hidden_rows: ignore" if n in (2, 3, 6) else "" for n in range(1, 8)}
-    assert (table.found["hidden rows"], table.found["hidden columns"]) == ("3 (ignored)", "1 (ignored): B")
-    assert "filter" not in table.found
+    assert (table.reading_notes["hidden rows"], table.reading_notes["hidden columns"]) == (
+        "3 (ignored)",
+        "1 (ignored): B",
+    )
+    assert "filter" not in table.reading_notes
 
 
 @pytest.mark.parametrize("form", WRITERS)
@@ -354,8 +357,10 @@ def test_formulas_of_an_xls_that_show_nothing_are_counted(tmp_path):
     book.save(str(tmp_path / "a.xls"))
     table = open_one(tmp_path / "a.xls", ASKED)
     assert [list(row.cells) for row in table.rows()] == [["A1", ""], ["A2", ""], ["A3", ""]]
-    assert table.found["formulas that show nothing"].startswith("2 (if they should show something, open the file")
-    assert "formulas that show nothing" not in open_one(written(tmp_path, Sheet([HEAD]), form="xls"), ASKED).found
+    assert table.reading_notes["formulas that show nothing"].startswith(
+        "2 (if they should show something, open the file"
+    )
+    assert "formulas that show nothing" not in open_one(written(tmp_path, Sheet([HEAD]), form="xls"), ASKED).reading_notes
 
 
 @pytest.mark.parametrize("form", WRITERS)
@@ -386,7 +391,7 @@ def test_an_xls_of_excel_5_is_read_in_its_code_page(tmp_path):
         ("1447296446.7", "number", "1447296446.7"),
         ("#N/A", "error", "#N/A"),
     ]
-    assert open_one(tmp_path / "a.xls", ASKED).found["filter"] == "on (all rows are read)"
+    assert open_one(tmp_path / "a.xls", ASKED).reading_notes["filter"] == "on (all rows are read)"
 
 
 RK = {162: "40", 167: "0.41", 0x3FF80000: "1.5", 0x40590001: "1", 0xFFFFFFFE: "-1"}  # numbers in 32 bits
@@ -417,8 +422,8 @@ def test_texts_and_short_cells_of_an_xlsb_are_cells_too(tmp_path):
     parts["xl/workbook.bin"] += record(157, struct.pack("<IIB", 191029, 0, 1))
     table = open_one(write_parts(tmp_path / "a.xlsb", parts), ASKED)
     assert [*table.rows()][-1].cells == tuple(shown for _, shown in cells)
-    assert table.found["hidden rows"] == "1 (read)"
-    assert table.found["calculation"].startswith("manual")
+    assert table.reading_notes["hidden rows"] == "1 (read)"
+    assert table.reading_notes["calculation"].startswith("manual")
     parts["xl/worksheets/sheet1.bin"] = sheet.removesuffix(record(130))
     assert "has no end" in refusal(write_parts(tmp_path / "a.xlsb", parts), ASKED).text
 

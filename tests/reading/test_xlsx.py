@@ -175,7 +175,7 @@ def test_the_date_system_of_1904_is_honoured(tmp_path, flag):
     path = stored(tmp_path / "a.xlsx", days, code="dd.mm.yyyy", properties=properties)
     kinds = ["date", "date", "date", "number"]
     assert [value[:2] for value in values_of(path)] == list(zip(kinds, days.values(), strict=True))
-    assert open_one(path, ASKED).found["date system"] == "1904"
+    assert open_one(path, ASKED).reading_notes["date system"] == "1904"
 
 
 RICH = '<r><t>A</t></r><r><rPr><b/></rPr><t xml:space="preserve"> 1</t></r><rPh sb="0" eb="1"><t>hint</t></rPh>'
@@ -328,7 +328,7 @@ def test_traits_are_seen_however_the_part_is_written_and_cut(tmp_path):
         parts = workbook_parts(rows)
         page = parts["xl/worksheets/sheet1.xml"].replace("</sheetData>", after).replace("UTF-8", encoding)
         parts["xl/worksheets/sheet1.xml"] = page.encode(encoding)
-        found = open_one(write_parts(tmp_path / "a.xlsx", parts), layout("Order")).found
+        found = open_one(write_parts(tmp_path / "a.xlsx", parts), layout("Order")).reading_notes
         assert (found["hidden rows"], found["filter"]) == ("1 (read)", "A1:A9 (all rows are read)")
         assert found["merged cells"].startswith("1 ")
 
@@ -417,6 +417,6 @@ def test_manual_calculation_macros_and_links_are_reported(tmp_path):
         ("xl/_rels/workbook.xml.rels", "</Relationships>", macros),
     ):
         parts[part] = parts[part].replace(end, more)
-    found = open_one(write_parts(tmp_path / "a.xlsm", parts), ASKED).found
+    found = open_one(write_parts(tmp_path / "a.xlsm", parts), ASKED).reading_notes
     assert found["calculation"].startswith("manual")
     assert (found["macros"], found["links to other files"]) == ("not run", "not followed")

@@ -319,7 +319,7 @@ class LedgerQueries(RunQueries):
         return {row.id: (row.drop_id, roots.get(row.drop_id, row.drop_id)) for row in self._rows_of(_DROPS_OF, wanted)}
 
     def earlier_tables(self, mapping: str, table: str) -> list[tuple[str, Sequence[str], Mapping[str, str]]]:
-        """The name, the headings and the notes (`Table.found`) of a table of this mapping, on any sheet, in all files of which something went
+        """The name, the headings and the notes (`Table.reading_notes`) of a table of this mapping, on any sheet, in all files of which something went
         to the exchange, or is to go.
         """
         with self._engine.connect() as connection:

@@ -234,7 +234,7 @@ def as_original(table: Table, original: OriginalTable | None) -> Fixed:
         table,
         header=tuple(labels),
         columns={name: places.index(place) for name, place in table.columns.items() if place in places},
-        found={**table.found, **({ORIGINAL_COLUMNS: positions_text} if table.sheet else {})},
+        reading_notes={**table.reading_notes, **({ORIGINAL_COLUMNS: positions_text} if table.sheet else {})},
         fix_positions=tuple(places),
         first_name=original.file if original is not None else "",
         first_sheet=original.sheet if original is not None else "",

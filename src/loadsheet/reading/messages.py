@@ -76,7 +76,7 @@ class TableDescription(NamedTuple):
     header: tuple[str, ...]
     header_row: int
     columns: dict[str, int]
-    found: dict[str, str]
+    reading_notes: dict[str, str]
 
     def check(self) -> None:
         """Raises ValueError for a column outside the header."""

@@ -130,7 +130,7 @@ def open_in_this_process(path: Path, name: str, layouts: Sequence[Layout], bound
         return {str(number): top.as_table(str(number), name) for number, top in enumerate(tops)}
     tables = open_workbook(book, layouts, bounds) if book is not None else open_delimited(source, name, layouts, bounds)
     notes = {"archive": archive} if archive else {}
-    return {key: replace(table, found=notes | table.found) for key, table in tables.items()}
+    return {key: replace(table, reading_notes=notes | table.reading_notes) for key, table in tables.items()}
 
 
 def _unpack(path: Path, name: str, bounds: Bounds) -> tuple[OpenBytes, str]:

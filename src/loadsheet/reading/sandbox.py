@@ -273,7 +273,9 @@ class _Reader:
                 table.check()
         return {
             table.name: Table(
-                *table[:6], rows=partial(_rows_with_retry, self, table.name, len(table.header)), found=table.found
+                *table[:6],
+                rows=partial(_rows_with_retry, self, table.name, len(table.header)),
+                reading_notes=table.reading_notes,
             )
             for table in descriptions
         }

@@ -240,7 +240,7 @@ class Table:
     """The rows under one header. `rows()` streams them from the file on each call, without blank rows.
 
     `name` is the table's name in the mapping; `file` is the original file name; `sheet` is empty for text files; `columns` maps
-    the mapping's column names to positions in `header`; `found` describes for the reports how the file was read: encoding,
+    the mapping's column names to positions in `header`; `reading_notes` describe for the reports how the file was read: encoding,
     delimiter, header row, rows skipped above it, hidden sheets, sheets that are not read.
 
     A table of a fix file has the form of the original (see `fix_file_tables`). `fix_positions` then holds the positions of its columns in the
@@ -254,7 +254,7 @@ class Table:
     header_row: int
     columns: dict[str, int]
     rows: Callable[[], Iterator[Row]]
-    found: dict[str, str]
+    reading_notes: dict[str, str]
     fix_positions: tuple[int, ...] = ()
     first_name: str = ""
     first_sheet: str = ""
@@ -281,9 +281,9 @@ class Top(NamedTuple):
     @classmethod
     def of(cls, table: Table) -> Self:
         """The first rows that `as_table` made a table of."""
-        widths = map(int, table.found["widths"].split())
+        widths = map(int, table.reading_notes["widths"].split())
         rows = tuple((row.number, row.cells[:width]) for row, width in zip(table.rows(), widths, strict=True))
-        return cls(table.sheet, rows, table.found["encoding"], table.found["delimiter"])
+        return cls(table.sheet, rows, table.reading_notes["encoding"], table.reading_notes["delimiter"])
 
     def as_table(self, name: str, file: str) -> Table:
         """The rows as a table without headings; short rows are filled up, because the rows of a table have one width."""
@@ -307,19 +307,19 @@ CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 """Control characters except tab and line breaks."""
 
 NOT_READ, ALIKE_NOT_READ = "sheets not read", "sheets with the same columns, not read"
-"""Keys of `Table.found`: visible sheets of the workbook that no table of the mapping reads."""
+"""Keys of `Table.reading_notes`: visible sheets of the workbook that no table of the mapping reads."""
 
 WITHOUT_ROWS = "sheets without rows"
-"""The key of `Table.found` for sheets that have the header of a table that is read from several sheets, and nothing below it."""
+"""The key of `Table.reading_notes` for sheets that have the header of a table that is read from several sheets, and nothing below it."""
 
 STRUCK_OUT = "rows struck out"
-"""The key of `Table.found` for the first rows below the header that are struck out."""
+"""The key of `Table.reading_notes` for the first rows below the header that are struck out."""
 
 HIDDEN_READ = "rows hidden"
-"""The key of `Table.found` for the first rows below the header that are hidden, if the mapping does not say what becomes of them."""
+"""The key of `Table.reading_notes` for the first rows below the header that are hidden, if the mapping does not say what becomes of them."""
 
 LAST_LINE, UNENDED = "last line", "without a line end"
-"""The key of `Table.found` for the end of a text file, and its value if the last line may be cut off."""
+"""The key of `Table.reading_notes` for the end of a text file, and its value if the last line may be cut off."""
 
 _DELIMITERS = ",;\t|"
 

@@ -122,7 +122,7 @@ class SheetTraits:
     struck_rows: tuple[int, ...] = ()
 
     def describe(self, rows: str, columns_are: str) -> dict[str, str]:
-        """The traits in words, for `Table.found`, with the treatment of hidden rows and columns; only traits that the sheet has."""
+        """The traits in words, for `Table.reading_notes`, with the treatment of hidden rows and columns; only traits that the sheet has."""
         columns = self.hidden_columns
         letters = ", ".join(column_letters(position) for position in columns[:20]) + (", ..." if columns[20:] else "")
         return {
