@@ -178,3 +178,19 @@ def test_two_mappings_of_one_workbook_look_up_the_same_sheet(tmp_path):
     correct(workspace, Products={"schwer": 7.5})
     workspace.run()
     assert weights(workspace, "B") == [7.5]
+
+
+def test_events_of_one_order_that_a_mapping_joins_are_not_to_be_deleted(tmp_path):
+    """Each event is right. Who deletes all but one, as for an order that is there twice, would lose the others."""
+    joined = STATUS.replace(
+        "products: {sheet: Products}", "products: {sheet: Products, join: {to: orders, on: {sku: order}}}"
+    )
+    joined = joined.replace("lookups:\n  product: {table: products, key: sku}\n", "").replace(", lookup: product", "")
+    workspace = Workspace(tmp_path, mappings={"status": joined.replace("sku.name", "orders.sku")})
+    events = [("Order", "SKU"), ("A", "PICKED"), ("A", "DELIVERED"), ("B", "PICKED")]
+    workspace.drop_book("drop.xlsx", {"Orders": events, "Products": [("Artikel", "Name"), ("A", "x"), ("B", "y")]})
+    assert "G402" in (said := workspace.command("check", "inbox/drop.xlsx").stdout)
+    assert "let the mapping look up the other table (lookups.table) instead of joining it" in said
+    assert workspace.run().returncode == 1
+    advice = workspace.results("drop.xlsx")[0]["Was zu tun ist"]
+    assert advice.startswith("Behalten Sie alle diese Zeilen, wenn jede ein eigenes Ereignis ist")

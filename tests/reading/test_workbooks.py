@@ -360,7 +360,9 @@ def test_formulas_of_an_xls_that_show_nothing_are_counted(tmp_path):
     assert table.reading_notes["formulas that show nothing"].startswith(
         "2 (if they should show something, open the file"
     )
-    assert "formulas that show nothing" not in open_one(written(tmp_path, Sheet([HEAD]), form="xls"), ASKED).reading_notes
+    assert (
+        "formulas that show nothing" not in open_one(written(tmp_path, Sheet([HEAD]), form="xls"), ASKED).reading_notes
+    )
 
 
 @pytest.mark.parametrize("form", WRITERS)

@@ -7,7 +7,7 @@ problem of the document is not reported, unless the document would then have no 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from loadsheet.contract import RATE_FIELD, REQUIRED, Action, Operation, other_end
 from loadsheet.mapping import compile as compiled
@@ -16,7 +16,7 @@ from loadsheet.mapping.grouping import Group
 from loadsheet.mapping.names import CheckPlan, DocumentFrame
 from loadsheet.mapping.near_keys import NearKeys, correct_there
 from loadsheet.mapping.payload import Variant
-from loadsheet.mapping.plans import CALCULATION_ERRORS, CellProblem, JoinPlan, reason_text
+from loadsheet.mapping.plans import CALCULATION_ERRORS, CellProblem, reason_text
 from loadsheet.mapping.rows import ReadRow, RowReader, SetRow, with_set_number
 from loadsheet.problems import Level, Problem, Where
 from loadsheet.reading.tables import Row
@@ -24,6 +24,9 @@ from loadsheet.similar_text import short_list
 
 _ALSO_MAX = 1_000
 _ONE_SHEET = "put all rows of one record on one sheet"
+_EACH_EVENT = (
+    "let the mapping look up the other table (lookups.table) instead of joining it, so that each event is a record"
+)
 _NOTHING = "nothing that is sent changes the record"
 _HALF = "only one end of the time window is given; the exchange keeps the other one as it was"
 _OUT_OF_ORDER = "a row below has the value: if the rows were sorted, send them in the order of the export"
@@ -304,7 +307,9 @@ class GroupChecks:
                 self._check_agreement(read, key)
             elif len(rows) > 1:
                 values = {"key": key, "rows": ", ".join(str(row.number) for row in rows)}
-                self._problems.add((0, rows[0], main.key[0]), CellProblem("G402", values), _cells(0, rows, main.key))
+                hint = _EACH_EVENT if self._plan.targets.operations[0].repeatable else ""
+                problem = CellProblem("G402", values, hint)
+                self._problems.add((0, rows[0], main.key[0]), problem, _cells(0, rows, main.key))
             if rows and (places := self._on_several_sheets.get(group.key)):
                 problem = CellProblem("G402", {"key": key, "rows": places}, _ONE_SHEET)
                 self._problems.add((0, rows[0], main.key[0]), problem, _cells(0, rows, main.key))
@@ -382,7 +387,7 @@ class GroupChecks:
         nested, incomplete = dict(self._frame.nested), []
         for position, join in self._inner_joins:
             table, to = self._plan.tables[position], self._plan.tables[join.to]
-            met = join_rows(join, [row.values for row in read[position]], [row.values for row in read[join.to]])
+            met = join.match([row.values for row in read[position]], [row.values for row in read[join.to]])
             nested[position] = met.of
             if (
                 not read[0]
@@ -473,26 +478,3 @@ class GroupChecks:
 
 def _cells(position: int, rows: Sequence[Row], indexes: Sequence[int]) -> list[ValueRef]:
     return [(position, row, index) for row in rows for index in indexes]
-
-
-class JoinedRows(NamedTuple):
-    """The result of a join: for each row of the other table the indexes of the rows here, and the rows without a partner."""
-
-    of: list[list[int]]
-    unmatched: list[int]
-
-
-def join_rows(join: JoinPlan, here: Sequence[Sequence[Any]], there: Sequence[Sequence[Any]]) -> JoinedRows:
-    """Joins the rows of one document on their column values. A blank matches nothing."""
-    own, other = [pair[0] for pair in join.on], [pair[1] for pair in join.on]
-    by_key: dict[tuple[Any, ...], list[int]] = {}
-    for index, values in enumerate(here):
-        by_key.setdefault(tuple([values[place] for place in own]), []).append(index)
-    of: list[list[int]] = []
-    met: set[int] = set()
-    for values in there:
-        key = tuple([values[place] for place in other])
-        mine = [] if None in key else by_key.get(key, [])
-        of.append(mine)
-        met.update(mine)
-    return JoinedRows(of, [index for index in range(len(here)) if index not in met])

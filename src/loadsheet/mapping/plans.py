@@ -1,6 +1,6 @@
 """A compiled mapping as values: cells and rows, the input of expressions, columns, tables, joins.
 
-Parses, converts and calculates nothing. `expressions.py` makes an `Expression` from a text and a `Scope`. The caller sets the
+Parses and converts nothing. `expressions.py` makes an `Expression` from a text and a `Scope`. The caller sets the
 attributes of a `Frame` row by row and evaluates. `table_planning.py` makes the plans from the mapping file; `rows.py` binds them to a file.
 """
 
@@ -355,6 +355,13 @@ class TotalsPlan:
     by_block: bool
 
 
+class JoinedRows(NamedTuple):
+    """The result of a join: for each row of the other table the indexes of the rows here, and the rows without a partner."""
+
+    of: list[list[int]]
+    unmatched: list[int]
+
+
 @dataclass(frozen=True, slots=True)
 class JoinPlan:
     """How a table is joined to another: the other's position, the matching columns as (here, there), and what happens to rows without a
@@ -365,6 +372,21 @@ class JoinPlan:
     on: tuple[tuple[int, int], ...]
     missing: Literal["error", "ignore"]
     extra: Literal["error", "ignore"]
+
+    def match(self, here: Sequence[Sequence[Any]], there: Sequence[Sequence[Any]]) -> JoinedRows:
+        """Match the rows of one document by their values. A blank matches nothing."""
+        own, other = [pair[0] for pair in self.on], [pair[1] for pair in self.on]
+        by_key: dict[tuple[Any, ...], list[int]] = {}
+        for index, values in enumerate(here):
+            by_key.setdefault(tuple([values[place] for place in own]), []).append(index)
+        of: list[list[int]] = []
+        met: set[int] = set()
+        for values in there:
+            key = tuple([values[place] for place in other])
+            mine = [] if None in key else by_key.get(key, [])
+            of.append(mine)
+            met.update(mine)
+        return JoinedRows(of, [index for index in range(len(here)) if index not in met])
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 from loadsheet.contract import encode_record, encode_sorted
 from loadsheet.mapping.compile import CompiledMapping
-from loadsheet.mapping.document_checks import DocumentProblems, GroupChecks, Rows, ValueRef, join_rows
+from loadsheet.mapping.document_checks import DocumentProblems, GroupChecks, Rows, ValueRef
 from loadsheet.mapping.documents import NO_LINKS, AlternativeForm, Document, Ignored, RowLinks, SourceRow
 from loadsheet.mapping.grouping import MEMORY_ROWS, Group, KeyedTable, gather
 from loadsheet.mapping.names import DocumentFrame
@@ -389,7 +389,7 @@ class _DocumentBuilder:
                 continue
             here = [reader.read(row).values for row in rows[position]]
             there = [to.read(row).values for row in rows[join.to]]
-            unmatched = set(join_rows(join, here, there).unmatched)
+            unmatched = set(join.match(here, there).unmatched)
             if unmatched:
                 rows[position] = [row for index, row in enumerate(rows[position]) if index not in unmatched]
         return Group(group.key, tuple(rows)) if rows != list(group.rows) else group

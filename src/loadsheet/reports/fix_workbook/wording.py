@@ -308,6 +308,7 @@ FOR_SENDERS = {
     "{0} occurs twice in this time zone: the clocks went back{1}": "{0} happens twice, because the clocks went back: tell the people who run loadsheet whether it is the first or the second one",
     "{0} does not exist in this time zone: the clocks went forward": "{0} does not exist: the clocks went forward",
     "the mapping can say which is meant{0}": "if the time is right, tell the people who run loadsheet whether it is the first or the second one; if not, correct it",
+    "let the mapping look up the other table{0}": "keep all these rows if each is an event of its own: then contact the people who run loadsheet",
     "name it as one of the patterns": "give your file the agreed name, or contact the people who run loadsheet",
     "make the patterns of these mappings{0}": "ask the people who run loadsheet to separate these mappings",
     "save it as 'CSV UTF-8'{0}": "save it as “CSV UTF-8” and send it again",
