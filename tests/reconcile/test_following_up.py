@@ -164,6 +164,28 @@ def test_a_create_closes_no_wrong_update_or_delete_because_they_may_have_waited_
     assert runs.next(create(1), create(2)) == [(1, FIRST, INVALID, ""), (2, FIRST, INVALID, "")]
 
 
+@pytest.mark.parametrize(("sender", "closed"), [("ACME", LATER), ("OTHER", "")])
+def test_a_record_through_another_mapping_closes_one_only_if_it_is_of_the_same_sender(runs, sender, closed):
+    runs.next(invalid(1), create(2))
+    assert runs.next(create(1, sender_id=sender), file="b.csv", mapping="other") == [(1, FIRST, INVALID, closed)]
+
+
+@pytest.mark.parametrize(("smaller", "closed"), [(0, ""), (1, LATER)], ids=["the first", "the second"])
+def test_of_a_record_that_was_made_twice_the_second_create_says_what_is_the_whole(runs, smaller, closed):
+    """An update carries the whole of it if it sets all that the last create had."""
+    key = {name: order(1)[name] for name in ("order_id", "sender_id", "receiver_id")}
+    small = document("order.create", key | {"total_weight": 5}, [("orders", 2, ("A-00001",))])
+    both = [create(1), create(1)]
+    both[smaller] = small
+    runs.next(both[0], file="a.csv")
+    runs.next(replace(create(1), operation="order.delete"), file="d.csv", operation="order.delete")
+    runs.next(both[1], file="b.csv")
+    runs.next(invalid(1), file="c.csv")
+    update = document("order.update", key | {"total_weight": 9}, [("orders", 2, ("A-00001",))])
+    *_, (_, _, _, found) = runs.next(update, file="u.csv", mapping="updates", operation="order.update")
+    assert found == closed
+
+
 def fixing(entry, made):
     """A document made from the rows of an entry, returned in a fix file."""
     return replace(made, links=RowLinks(fix_of=(entry,)))

@@ -9,6 +9,7 @@ from reported_runs import run_begun
 from loadsheet.contract import BY_NAME, MEASURES, amounts
 from loadsheet.contract.summaries import scale_of
 from loadsheet.reconcile import reconcile_run
+from loadsheet.reconcile.balance import NOT_LISTED
 
 
 def totals(tmp_path, *documents, answers=(), **listed):
@@ -41,6 +42,11 @@ def test_figures_are_followed_through_all_legs(tmp_path):
     assert legs(found, "order", "weight", "KG") == weight
     assert legs(found, "order", "documents") == (4, 2, 2, 1, 1)
     assert legs(found, "order", "packages") == (6, 2, 4, 2, 2)
+
+
+def test_totals_of_what_was_not_listed_say_so(tmp_path):
+    found = totals(tmp_path, ("order.create", order(1)))
+    assert {total.result for total in found.values()} == {NOT_LISTED}
 
 
 def test_currencies_and_units_are_never_added_across(tmp_path):
