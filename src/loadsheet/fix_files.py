@@ -89,43 +89,134 @@ class FixFiles:
         return replace(self, files={**self.files, **others.files}, refused={**self.refused, **others.refused})
 
 
-def recognise_workbooks(
-    candidates: Iterable[Candidate], queries: LedgerQueries, mappings: Sequence[CompiledMapping], settings: Settings
-) -> FixFiles:
-    """The fix workbooks among these files. Reads only the document properties of possible workbooks."""
-    found: dict[str, FixFile | Problem] = {}
-    for candidate in candidates:
-        if is_text(candidate.name):
-            continue
-        mark = mark_of(candidate.path, settings.reading.inflated_bytes_max)
-        if mark is None:
-            continue
-        drop = queries.drop_of_run(mark.run, mark.drop)
-        if drop is None or not drop.mapping_hash.startswith(mark.mapping_hash):
-            reason = f"this ledger does not know the files of run {mark.run}"
-            found[candidate.name] = _original_unknown(candidate.name, reason)
-        else:
-            found[candidate.name] = _fix_of(candidate.name, drop, queries, mappings, settings)
-    return _split_refused(found)
+@dataclass(frozen=True, slots=True)
+class FixFileFinder:
+    """Finds the fix files in an inbox, and their originals in the ledger. The order is: the properties of the document; if no mapping takes the
+    file, the marks in its first rows; for text files, which mappings take like others, their first mark.
+    """
 
+    queries: LedgerQueries
+    mappings: Sequence[CompiledMapping]
+    settings: Settings
 
-def recognise_by_rows(
-    candidates: Iterable[Candidate], queries: LedgerQueries, mappings: Sequence[CompiledMapping], settings: Settings
-) -> FixFiles:
-    """The fix workbooks among these files by the marks in their first rows: spreadsheets on the web keep no document properties."""
-    found: dict[str, FixFile | Problem] = {}
-    for candidate in candidates:
-        if not holds_workbook(candidate.path):
-            continue
-        try:
-            tops = read_tops(candidate.path, candidate.name, settings)
-        except FileRefused:
-            continue
-        mark = next((mark for top in tops if (mark := mark_of_top(top)) is not None), None)
-        drop = queries.drop_of_entry(mark.entry) if mark is not None else None
-        if drop is not None:
-            found[candidate.name] = _fix_of(candidate.name, drop, queries, mappings, settings)
-    return _split_refused(found)
+    def by_document_properties(self, candidates: Iterable[Candidate]) -> FixFiles:
+        """The fix workbooks among these files by the properties of the document. Reads nothing else of them."""
+        found: dict[str, FixFile | Problem] = {}
+        for candidate in candidates:
+            if is_text(candidate.name):
+                continue
+            mark = mark_of(candidate.path, self.settings.reading.inflated_bytes_max)
+            if mark is None:
+                continue
+            drop = self.queries.drop_of_run(mark.run, mark.drop)
+            if drop is None or not drop.mapping_hash.startswith(mark.mapping_hash):
+                reason = f"this ledger does not know the files of run {mark.run}"
+                found[candidate.name] = _original_unknown(candidate.name, reason)
+            else:
+                found[candidate.name] = self._fix_of(candidate.name, drop)
+        return _split_refused(found)
+
+    def by_row_marks(self, candidates: Iterable[Candidate]) -> FixFiles:
+        """The fix workbooks among these files by the marks in their first rows: spreadsheets on the web keep no document properties."""
+        found: dict[str, FixFile | Problem] = {}
+        for candidate in candidates:
+            if not holds_workbook(candidate.path):
+                continue
+            try:
+                tops = read_tops(candidate.path, candidate.name, self.settings)
+            except FileRefused:
+                continue
+            mark = next((mark for top in tops if (mark := mark_of_top(top)) is not None), None)
+            drop = self.queries.drop_of_entry(mark.entry) if mark is not None else None
+            if drop is not None:
+                found[candidate.name] = self._fix_of(candidate.name, drop)
+        return _split_refused(found)
+
+    def text_originals(self, candidates: Iterable[Candidate]) -> dict[str, FixOf]:
+        """The originals of the fix files among these text files, by their row marks. Reads the beginning of each file."""
+        found = {candidate.name: self._text_original(candidate) for candidate in candidates}
+        return {name: fix_of for name, fix_of in found.items() if fix_of is not None}
+
+    def with_original_mappings(self, routes: Routes, texts: Mapping[str, FixOf]) -> Routes:
+        """The routes, with the original's mapping for each text fix file in a folder of that mapping. Where it changed and no copy was kept,
+        the files are unmapped, and so are texts of which the original is a workbook.
+        """
+        routes = self._with_absent_mappings(routes, texts)
+        complete: list[Route] = []
+        unmapped = dict(routes.unmapped)
+        for chosen in routes.complete:
+            name = chosen.files[chosen.mapping.main_role]
+            if name not in texts:
+                complete.append(chosen)
+                continue
+            drop = self.queries.drop(texts[name].drop)
+            mapping = self._mapping_of(drop)
+            if mapping is None:
+                unmapped |= {file: _mapping_changed(file, chosen.mapping.name) for file in chosen.files.values()}
+            elif not is_for(mapping, name, self.mappings):
+                complete.append(chosen)
+            elif any(table.sheet for table in self.queries.original(drop).tables):
+                meant = {MEANT_FOR: mapping.name, MEANT_IN: mapping.language}
+                problems = (file_refusal(file, _AS_TEXT, SAVE_AS_XLSX).problem for file in chosen.files.values())
+                unmapped |= {one.where.file: replace(one, values={**meant, **one.values}) for one in problems}
+            else:
+                complete.append(_as_route(chosen, _mapping_for_texts(without_totals(mapping))))
+        return replace(routes, complete=tuple(complete), unmapped=unmapped)
+
+    def _with_absent_mappings(self, routes: Routes, texts: Mapping[str, FixOf]) -> Routes:
+        """The routes, also of text fix files that none of these mappings takes: the original's mapping was removed or lies in another folder."""
+        complete, waiting, unmapped = list(routes.complete), dict(routes.waiting), dict(routes.unmapped)
+        for drop in sorted({texts[name].drop for name in unmapped if name in texts}):
+            names = [name for name in unmapped if name in texts and texts[name].drop == drop]
+            mapping = self._mapping_of(self.queries.drop(drop))
+            if mapping is None:
+                unmapped |= {name: _mapping_changed(name, texts[name].mapping) for name in names}
+                continue
+            own = route(names, [mapping], texts)
+            complete += own.complete
+            waiting |= own.waiting
+            unmapped = {
+                name: problem for name, problem in unmapped.items() if name not in names or name in own.unmapped
+            }
+        return replace(routes, complete=tuple(complete), waiting=waiting, unmapped=unmapped)
+
+    def _fix_of(self, name: str, drop: Drop) -> FixFile | Problem:
+        mapping = self._mapping_of(drop)
+        if mapping is None:
+            return _mapping_changed(name, drop.mapping)
+        if not is_for(mapping, name, self.mappings):
+            folder = f"the folder {mapping.shipper}" if mapping.shipper else "no shipper's folder"
+            return _original_unknown(
+                name, f"mapping {mapping.name} is for {folder}", f"drop it where {drop.name} was dropped"
+            )
+        return FixFile(name, drop, Route(without_totals(mapping), dict.fromkeys(mapping.layouts, name)))
+
+    def _text_original(self, candidate: Candidate) -> FixOf | None:
+        """The original of a text file by its first mark and the headings above; None if it is not a fix file known to this ledger."""
+        found = mark_of_text(candidate.path)
+        drop = self.queries.drop_of_entry(found.mark.entry) if found is not None else None
+        if found is None or drop is None:
+            return None
+        nearest = max(drop.tables, key=lambda table: sum(label in found.headings for label in table.header))
+        return FixOf(self.queries.original(drop).table(nearest.name).file, drop.mapping, drop.id)
+
+    def _mapping_of(self, drop: Drop) -> CompiledMapping | None:
+        """The mapping of a drop in the version it was read with; None if it changed and no copy was kept."""
+        same = current_mapping(drop.mapping, self.mappings)
+        if same is not None and same.hash == drop.mapping_hash:
+            return same
+        source = self.queries.mapping_source(drop.mapping_hash)
+        with tempfile.TemporaryDirectory(prefix="mapping-", dir=self.settings.state) as folder:
+            try:
+                revived = load_kept(write_source(source, Path(folder)), self.settings.assumptions)
+            except (ValueError, MappingError):
+                return None
+            except OSError as error:
+                raise FolderError(f"{self.settings.state}: {error.strerror}") from error
+        if revived.hash != drop.mapping_hash:
+            return None
+        shipper = same.shipper if same is not None else _shipper_of(self.queries.original(drop), main_path([*source]))
+        return revived if not shipper else of_shipper(revived, shipper)
 
 
 def _split_refused(found: Mapping[str, FixFile | Problem]) -> FixFiles:
@@ -136,45 +227,6 @@ def _split_refused(found: Mapping[str, FixFile | Problem]) -> FixFiles:
 def is_text(name: str) -> bool:
     """Whether a fix file of this name is a text file, which is routed like any other file."""
     return name.casefold().endswith(_TEXT_ENDINGS)
-
-
-def originals_of_text_fix_files(candidates: Iterable[Candidate], queries: LedgerQueries) -> dict[str, FixOf]:
-    """The originals of the fix files among these text files, by their row marks. Reads the beginning of each file."""
-    found = {candidate.name: _fix_of_text(candidate, queries) for candidate in candidates}
-    return {name: fix_of for name, fix_of in found.items() if fix_of is not None}
-
-
-def with_original_mappings(
-    routes: Routes,
-    texts: Mapping[str, FixOf],
-    queries: LedgerQueries,
-    mappings: Sequence[CompiledMapping],
-    settings: Settings,
-) -> Routes:
-    """The routes, with the original's mapping for each text fix file in a folder of that mapping. Where it changed and no copy was kept,
-    the files are unmapped, and so are texts of which the original is a workbook.
-    """
-    routes = _with_absent_mappings(routes, texts, queries, mappings, settings)
-    complete: list[Route] = []
-    unmapped = dict(routes.unmapped)
-    for chosen in routes.complete:
-        name = chosen.files[chosen.mapping.main_role]
-        if name not in texts:
-            complete.append(chosen)
-            continue
-        drop = queries.drop(texts[name].drop)
-        mapping = _mapping_of(drop, queries, mappings, settings)
-        if mapping is None:
-            unmapped |= {file: _mapping_changed(file, chosen.mapping.name) for file in chosen.files.values()}
-        elif not is_for(mapping, name, mappings):
-            complete.append(chosen)
-        elif any(table.sheet for table in queries.original(drop).tables):
-            meant = {MEANT_FOR: mapping.name, MEANT_IN: mapping.language}
-            problems = (file_refusal(file, _AS_TEXT, SAVE_AS_XLSX).problem for file in chosen.files.values())
-            unmapped |= {one.where.file: replace(one, values={**meant, **one.values}) for one in problems}
-        else:
-            complete.append(_as_route(chosen, _mapping_for_texts(without_totals(mapping))))
-    return replace(routes, complete=tuple(complete), unmapped=unmapped)
 
 
 def _as_route(chosen: Route, mapping: CompiledMapping) -> Route:
@@ -197,28 +249,6 @@ def _layout_for_texts(layout: Layout) -> Layout:
     delimiters = dict.fromkeys((*layout.delimiters, *Layout("", ()).delimiters))
     encodings = own if is_wide else tuple(dict.fromkeys(("utf-8-sig", *own)))
     return replace(plain, encodings=encodings, delimiters=tuple(delimiters), quote='"', escape="")
-
-
-def _with_absent_mappings(
-    routes: Routes,
-    texts: Mapping[str, FixOf],
-    queries: LedgerQueries,
-    mappings: Sequence[CompiledMapping],
-    settings: Settings,
-) -> Routes:
-    """The routes, also of text fix files that none of these mappings takes: the original's mapping was removed or lies in another folder."""
-    complete, waiting, unmapped = list(routes.complete), dict(routes.waiting), dict(routes.unmapped)
-    for drop in sorted({texts[name].drop for name in unmapped if name in texts}):
-        names = [name for name in unmapped if name in texts and texts[name].drop == drop]
-        mapping = _mapping_of(queries.drop(drop), queries, mappings, settings)
-        if mapping is None:
-            unmapped |= {name: _mapping_changed(name, texts[name].mapping) for name in names}
-            continue
-        own = route(names, [mapping], texts)
-        complete += own.complete
-        waiting |= own.waiting
-        unmapped = {name: problem for name, problem in unmapped.items() if name not in names or name in own.unmapped}
-    return replace(routes, complete=tuple(complete), waiting=waiting, unmapped=unmapped)
 
 
 def open_fix(fix: FixFile, path: Path, settings: Settings, queries: LedgerQueries) -> dict[str, Table]:
@@ -425,57 +455,12 @@ def without_totals(mapping: CompiledMapping) -> CompiledMapping:
     return replace(mapping, plan=replace(mapping.plan, tables=tables), parts=parts)
 
 
-def _fix_of(
-    name: str, drop: Drop, queries: LedgerQueries, mappings: Sequence[CompiledMapping], settings: Settings
-) -> FixFile | Problem:
-    mapping = _mapping_of(drop, queries, mappings, settings)
-    if mapping is None:
-        return _mapping_changed(name, drop.mapping)
-    if not is_for(mapping, name, mappings):
-        folder = f"the folder {mapping.shipper}" if mapping.shipper else "no shipper's folder"
-        return _original_unknown(
-            name, f"mapping {mapping.name} is for {folder}", f"drop it where {drop.name} was dropped"
-        )
-    return FixFile(name, drop, Route(without_totals(mapping), dict.fromkeys(mapping.layouts, name)))
-
-
-def _fix_of_text(candidate: Candidate, queries: LedgerQueries) -> FixOf | None:
-    """The original of a text file by its first mark and the headings above; None if it is not a fix file known to this ledger."""
-    found = mark_of_text(candidate.path)
-    drop = queries.drop_of_entry(found.mark.entry) if found is not None else None
-    if found is None or drop is None:
-        return None
-    nearest = max(drop.tables, key=lambda table: sum(label in found.headings for label in table.header))
-    return FixOf(queries.original(drop).table(nearest.name).file, drop.mapping, drop.id)
-
-
 def _mapping_changed(name: str, mapping: str) -> Problem:
     return _original_unknown(name, f"mapping {mapping} has changed since, and the old version was not kept")
 
 
 def _original_unknown(name: str, reason: str, hint: str = _AGAIN) -> Problem:
     return Problem("A112", Where(name), name, {"reason": reason}, hint)
-
-
-def _mapping_of(
-    drop: Drop, queries: LedgerQueries, mappings: Sequence[CompiledMapping], settings: Settings
-) -> CompiledMapping | None:
-    """The mapping of a drop in the version it was read with; None if it changed and no copy was kept."""
-    same = current_mapping(drop.mapping, mappings)
-    if same is not None and same.hash == drop.mapping_hash:
-        return same
-    source = queries.mapping_source(drop.mapping_hash)
-    with tempfile.TemporaryDirectory(prefix="mapping-", dir=settings.state) as folder:
-        try:
-            revived = load_kept(write_source(source, Path(folder)), settings.assumptions)
-        except (ValueError, MappingError):
-            return None
-        except OSError as error:
-            raise FolderError(f"{settings.state}: {error.strerror}") from error
-    if revived.hash != drop.mapping_hash:
-        return None
-    shipper = same.shipper if same is not None else _shipper_of(queries.original(drop), main_path([*source]))
-    return revived if not shipper else of_shipper(revived, shipper)
 
 
 def _shipper_of(first: Drop, path: str) -> str:

@@ -23,14 +23,11 @@ from loadsheet.drop_translation import DropTranslation, with_counting_tables
 from loadsheet.errors import FileRefused, LoadsheetError
 from loadsheet.fix_files import (
     FixFile,
+    FixFileFinder,
     FixFiles,
     OpenedDrop,
     as_original_drop,
     open_fix,
-    originals_of_text_fix_files,
-    recognise_by_rows,
-    recognise_workbooks,
-    with_original_mappings,
 )
 from loadsheet.inbox import Candidate, InboxFile
 from loadsheet.ledger.queries import LedgerQueries
@@ -53,6 +50,11 @@ class IngestContext(NamedTuple):
     mappings: Sequence[CompiledMapping]
     queries: LedgerQueries | None
     now: datetime
+
+    @property
+    def fix_file_finder(self) -> FixFileFinder | None:
+        """Finds fix files; None without a ledger."""
+        return None if self.queries is None else FixFileFinder(self.queries, self.mappings, self.settings)
 
 
 class RoutedDrop(NamedTuple):
@@ -202,14 +204,12 @@ class IngestResult(NamedTuple):
 def route_files(scan: inbox.Scan, context: IngestContext) -> RoutedFiles:
     """Decide where each file of a scan goes. Reads only document properties and the beginnings of files, to find fix files."""
     candidates = {candidate.name: candidate for candidate in scan.candidates}
-    fix_files = FixFiles({}, {})
-    settings, mappings, queries, _ = context
-    if queries is not None:
-        fix_files = recognise_workbooks(scan.candidates, queries, mappings, settings)
+    finder, fix_files = context.fix_file_finder, FixFiles({}, {})
+    if finder is not None:
+        fix_files = finder.by_document_properties(scan.candidates)
     routes = _routes_of([candidate for candidate in scan.candidates if candidate.name not in fix_files], context)
-    if queries is not None and routes.unmapped:
-        unmapped = [candidates[name] for name in routes.unmapped]
-        fix_files = fix_files.merged_with(recognise_by_rows(unmapped, queries, mappings, settings))
+    if finder is not None and routes.unmapped:
+        fix_files = fix_files.merged_with(finder.by_row_marks([candidates[name] for name in routes.unmapped]))
         others = {name: problem for name, problem in routes.unmapped.items() if name not in fix_files}
         routes = replace(routes, unmapped=others)
     drops = [RoutedDrop(complete) for complete in routes.complete]
@@ -295,13 +295,12 @@ def _open(routed: RoutedDrop, files: Sequence[InboxFile], context: IngestContext
 
 def _routes_of(candidates: Sequence[Candidate], context: IngestContext) -> Routes:
     """The routes of files by their names. Fix files that are text take the route and the mapping of their originals."""
-    settings, mappings, queries, _ = context
     names = [candidate.name for candidate in candidates]
-    if queries is None:
-        return route(names, mappings)
-    texts = originals_of_text_fix_files(candidates, queries)
-    routes = route(names, mappings, texts)
-    return with_original_mappings(routes, texts, queries, mappings, settings) if texts else routes
+    if (finder := context.fix_file_finder) is None:
+        return route(names, context.mappings)
+    texts = finder.text_originals(candidates)
+    routes = route(names, context.mappings, texts)
+    return finder.with_original_mappings(routes, texts) if texts else routes
 
 
 def _overdue(settings: Settings, candidate: Candidate, wait: Problem) -> Problem:
