@@ -41,6 +41,13 @@ COLUMNS = {  # a column of an order sheet, and what the line of the draft has or
     "only nines are usual": ("Total weight (kg);999;9999;99", "min: 0", "!max"),
     "a unit in the cells": ("Weight;12,5 kg;7 kg", "type: quantity", "with a unit (kg)", "!CHECK the unit"),
     "pounds in the cells": ("Weight;12,5 lb;7 lb;9", "from_unit: lb"),
+    "metres as mills write them": ("Length (mts);130;96", "type: quantity", "unit: cm", "from_unit: m", "!CHECK"),
+    **{f"no weight of the goods: {label}": (f"{label};2;3,5", "# ", "fills no field")
+       for label in ("Tara (kg)", "Dara (KG)", "Leergewicht kg", "皮重 (kg)", "Weight (Nett kgs)")},
+    "a code of customs": ("Import Use;21;22;21", "# ", "fills no field"),
+    "the day on which an invoice is due": ("Fecha_Venc;02.03.2026", "# ", "fills no field"),
+    "a status of payment in Spanish": ("Ultimo estado financiero;pagado;pendiente", "# ", "fills no field"),
+    "what the carriage costs in Chinese": ("运费金额;1300;2600", "# ", "fills no field"),
     "a unit that nobody says": ("Weight;12,5;7", "CHECK the unit kg: neither heading nor cells have one"),
     "a minus behind the number": (f"Total weight (kg){';1.250,5' * 10};3,2-", "12 of 12 values are numbers", "CHECK min: 1 value (-3.2) below 0"),
     "negative amounts of accountants": (f"Goods value{';$1,250.50' * 10};($3.20)", "type: decimal", "currency: USD", "12 of 12 values are numbers"),

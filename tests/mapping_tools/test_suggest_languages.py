@@ -92,6 +92,7 @@ def test_a_sheet_in_this_language_is_drafted_and_read(tmp_path, lines, encoding,
 
 
 PORTUGUESE = "Encomenda;Data de recolha;Cliente;Morada;Código Postal;Localidade;País;Peso bruto;Volumes;Valor"
+MEXICAN = "Pedido;Fecha de recogida;Cliente;Dirección;Código postal;Ciudad;Peso (kg);Bultos;Importe"
 BRAZILIAN = "Nº Pedido;Data de Coleta;Destinatário;Endereço;Número;Bairro;Cidade;UF;CEP;Peso (kg);Volumes;Valor da Mercadoria (R$)"
 
 
@@ -101,23 +102,37 @@ BRAZILIAN = "Nº Pedido;Data de Coleta;Destinatário;Endereço;Número;Bairro;Ci
         (
             PORTUGUESE,
             "E10{0};2{0}/11/2026;Padaria Sol Lda;Rua do Ouro 1{0};1100-060;Lisboa;Portugal;12,5;2;1.250,00",
-            ["timezone: Europe/Lisbon   # CHECK", "currency: {value: EUR}   # CHECK", "pickup_country: {value: PT}   # CHECK"],
+            ["locale: pt_BR", "timezone: Europe/Lisbon   # CHECK", "currency: {value: EUR}   # CHECK", "pickup_country: {value: PT}   # CHECK"],
             {"delivery_address1": "Rua do Ouro 11", "delivery_country": "PT", "goods_value": 1250, "total_packages": 2},
         ),
         (
             BRAZILIAN,
             "1023{0};2{0}/11/2026;João da Silva;Rua das Flores;12{0};Centro;São Paulo;SP;01310-100;12,5;2;1.250,00",
-            ["timezone: null   # FILL IN", "currency: {value: BRL}   # CHECK", "pickup_country: {value: BR}   # CHECK"],
+            ["locale: pt_BR", "timezone: null   # FILL IN", "currency: {value: BRL}   # CHECK", "pickup_country: {value: BR}   # CHECK"],
             {"delivery_address1": "Rua das Flores 121", "delivery_address2": "Centro", "delivery_province": "SP", "goods_value": 1250},
         ),
+        (
+            MEXICAN,
+            "P10{0};2{0}/11/2026;Tortillas SA;Reforma 1{0};06600;México;12.5;2;1,250.50",
+            ["locale: es_MX", *(f"  {name}: null   # FILL IN" for name in ("timezone", "pickup_country", "delivery_country", "currency"))],
+            {},
+        ),
+        (
+            f"{MEXICAN};País",
+            "P10{0};2{0}/11/2026;Tortillas SA;Reforma 1{0};06600;México;12.5;2;1,250.50;Argentina",
+            ["locale: es_MX", "  timezone: null   # FILL IN", "pickup_country: {value: AR}   # CHECK"],
+            {},
+        ),
     ],
-    ids=["Portugal", "Brazil"],
+    ids=["Portugal", "Brazil", "Spanish with points", "Argentina"],
 )  # fmt: skip
-def test_a_sheet_in_portuguese_is_that_of_the_country_which_its_cells_show(tmp_path, heading, row, said, sent):
+def test_a_sheet_is_that_of_the_country_which_its_cells_show(tmp_path, heading, row, said, sent):
     sheet = "\n".join([heading, *(row.format(number) for number in range(1, 5)), ""])
     text = suggested(tmp_path, sheet, "order.create")
-    assert unsaid(text, ["locale: pt_BR", *said]) == []
-    record = msgspec.json.decode(translated(mapping_of(tmp_path, text), written(tmp_path, sheet))[0].payload)
+    assert unsaid(text, said) == []
+    record = (
+        msgspec.json.decode(translated(mapping_of(tmp_path, text), written(tmp_path, sheet))[0].payload) if sent else {}
+    )
     assert {name: record[name] for name in sent} == sent
 
 

@@ -34,7 +34,7 @@ ALIASES: dict[str, str] = {
         "foot**3": "ft3 ft³ ft^3 ft**3 cft cuft ftq cubicfoot cubicfeet foot**3",
         "inch**3": "in3 in³ in^3 in**3 cuin inq inch**3",
         "liter": "l lt ltr liter liters litre litres dm3 dm³ cdm dmq л 升",
-        "meter": "m м mtr meter meters metre metres",
+        "meter": "m м mtr mtrs mts meter meters metre metres",
         "centimeter": "cm см 厘米 cms cmt centimeter centimeters centimetre centimetres",
         "millimeter": "mm мм 毫米 mms mmt millimeter millimeters millimetre millimetres",
         "foot": "ft foot feet fot '",

@@ -119,7 +119,7 @@ class Vocabulary:
                 found, rest = self._without_blanks(words[at])
                 unknown += [rest] if rest and found else []
             else:
-                found = [phrase] if phrase else self._parts(words[at])
+                found = [phrase] if phrase else [] if words[at] in self.fillers else self._parts(words[at])
             if not found and words[at].isdecimal():
                 number = int(words[at])
             elif not found and words[at] not in self.fillers:
