@@ -175,7 +175,7 @@ VALUES = [  # the type of a column, its settings, and what cells become
     ("country", {"locale": "sv_SE"}, {"Norge": "NO", "SLO": "SI"}),
     ("country", {"locale": "en_GB"}, {"UK": "GB", "NA": "NA"} | dict.fromkeys(["EU", "Europe", "001", "Deutschland"], "C308")),
     ("currency", {}, {
-        "eur": "EUR", "€": "EUR", "Euro": "EUR", "US-Dollar": "USD", "US Dollar": "USD", "zł": "PLN", "Schweizer Franken": "CHF",
+        "eur": "EUR", "€": "EUR", "Euro": "EUR", "US-Dollar": "USD", "US Dollar": "USD", "zł": "PLN", "TL": "TRY", "RMB": "CNY", "Schweizer Franken": "CHF",
         **dict.fromkeys(["$", "¥", "ft", "Franc", "Krone", "XQQ"], "C309"),
     }),
     ("timezone", {"one_of": {"ET": "America/New_York", "ct": "america/chicago"}, "ignore_case": True}, {

@@ -195,6 +195,7 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         "!origin:", " destination: {col: consignee}   # CHECK: the values may be names, not places\n"),
     "the currency of a quote in its heading": ("Tender;Carrier ID;Rate (EUR)\nT-1;C7;1.250,00\nT-2;C8;980,50\n", "tender.quote",
         " currency: {value: EUR}   # CHECK: no column has it; the amounts name it\n"),
+    "texts in place of currencies": (three("Currency;Quatloo A;Quatloo B;Quatloo C"), None, " currency: {col: currency}   # CHECK: most of the values are no currencies in this language\n"),
     "a few amounts in another currency": (table("Tender;Carrier ID;Rate", *[f"C7;€ 1.250,{at}" for at in range(10, 30)], "C7;$ 980,50", "C7;1.100,00"), "tender.quote",
         "{label: Rate, type: decimal, required: true, currency: EUR}   # 22 of 22 values are numbers; CHECK the cells with $: refused as another currency"),
     "amounts in several currencies": (table("Tender;Carrier ID;Rate", *[f"C7;{sign} 1.250,{at}" for at in range(10, 20) for sign in "€$"]), "tender.quote",

@@ -21,8 +21,8 @@ from loadsheet.similar_text import did_you_mean_value, proposal_of
 
 NO_COUNTRIES = frozenset({"EU", "EZ", "QO", "UN", "XA", "XB", "ZZ"})  # CLDR's territories that are not countries
 _CODE = 3  # letters
-_SIGNS = {  # signs of one currency only
-    "€": "EUR", "zł": "PLN", "Kč": "CZK", "₹": "INR", "₺": "TRY", "₪": "ILS", "₴": "UAH", "₫": "VND", "฿": "THB",
+_SIGNS = {  # signs and short forms of one currency only
+    "€": "EUR", "zł": "PLN", "Kč": "CZK", "TL": "TRY", "RMB": "CNY", "₹": "INR", "₺": "TRY", "₪": "ILS", "₴": "UAH", "₫": "VND", "฿": "THB",
     "₽": "RUB", "₩": "KRW", "₱": "PHP", "₦": "NGN", "₸": "KZT", "₾": "GEL", "₼": "AZN", "US$": "USD", "A$": "AUD", "C$": "CAD", "S$": "SGD", "HK$": "HKD", "NZ$": "NZD", "R$": "BRL",
 }  # fmt: skip
 _NO_CENTS = re.compile("(?<=[0-9])[.,][-\N{EN DASH}\N{EM DASH}]{1,2}$")

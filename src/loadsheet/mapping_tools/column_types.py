@@ -240,10 +240,11 @@ def countries_read(texts: Mapping[str, int], locale: str) -> int:
     return _read(texts, _reader("country", locale))
 
 
-def country_code(text: str, locale: str) -> str:
-    """The country that a cell names in a locale; empty if it names none."""
-    code = _reader("country", locale)(text)
-    return "" if isinstance(code, CellProblem) else str(code)
+def code_named(kind: str, text: str, locale: str) -> str:
+    """The country or currency (`kind`) that a cell names in a locale, a currency also by its parts, as in `TL (₺)`; empty if it names none."""
+    parts = [text, *(re.findall(r"[^\s()\[\]/]+", text) if kind == "currency" else ())]
+    codes = {str(code) for part in parts if not isinstance(code := _reader(kind, locale)(part), CellProblem)}
+    return codes.pop() if len(codes) == 1 else ""
 
 
 def currency_code(word: str, locale: str = "") -> str:

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from loadsheet.contract import BY_NAME, DATE_SHAPES, WRITES, Action, Operation
+from loadsheet.contract import BY_NAME, DATE_SHAPES, WRITES, Action, Field, Operation
 from loadsheet.errors import MappingError
 from loadsheet.mapping.mapping_folder import mapping_files
 from loadsheet.mapping.table_planning import RESERVED
 from loadsheet.mapping.units import common_unit, conversion_factor, unit_named
 from loadsheet.mapping.yamlfile import read_yaml
-from loadsheet.mapping_tools.column_types import country_code
+from loadsheet.mapping_tools.column_types import code_named
 from loadsheet.mapping_tools.columns import CHECK, NUMBERS, Column, a_few
 from loadsheet.mapping_tools.compound_columns import Sets, milestones
 from loadsheet.mapping_tools.field_matching import Match, match
@@ -48,7 +48,8 @@ _PLACES = 3  # fields of addresses in a sheet of whole records
 _TENDER = "tender"
 _ACTIONS_MOST = 8  # different codes
 _RESERVED = RESERVED | {"rows", "main"}
-_COUNTRIES_MOST = 12  # different names of countries to list
+_CODES_MOST = 12  # different names of countries or currencies to list
+CODE_EXAMPLES = {"country": ("DE", "US", "..."), "currency": ("EUR", "USD", "...")}
 _RARE = 20  # a code that occurs once in this many cells is probably a typing error
 _OF_ROWS = (Action.CREATE, Action.UPDATE, Action.DELETE)  # what a column of actions may say
 
@@ -325,13 +326,14 @@ class Draft:
         return (drafted for drafted in self.unused if not self.varies(drafted) and drafted.column.filled_count)
 
 
-def codes_of(column: Column, known: tuple[str, ...], locale: str) -> tuple[dict[str, str | None] | list[str], str]:
-    """The codes of a column with the matching values of the interface, or without any the countries; None for an unknown code. Nothing if no
-    value of many or none is a country.
+def codes_of(column: Column, field_: Field, locale: str) -> tuple[dict[str, str | None] | list[str], str]:
+    """The codes of a column with the matching values of the interface, or without any the countries or currencies; None for an unknown code.
+    Nothing if there are many values or none is a country or currency.
     """
-    counts = Counter(column.cells.shown)
+    counts, known = Counter(column.cells.shown), field_.known
     meant = {code: vocabulary().value_meant(code, known) or None for code in counts} if known else {}
-    meant = meant or _countries(counts, locale)
+    kind = next(iter(CODE_EXAMPLES.keys() & concepts_of(field_)), "")
+    meant = meant or (_codes_named(kind, counts, locale) if kind else {})
     rare = [
         code for code, value in meant.items() if value is None and counts[code] == 1 and column.filled_count >= _RARE
     ]
@@ -339,18 +341,18 @@ def codes_of(column: Column, known: tuple[str, ...], locale: str) -> tuple[dict[
         del meant[code]
     remark = f"; {CHECK}: left out as a typing error: {', '.join(rare)}" if rare else ""
     if any(value is None for value in meant.values()):
-        remark += f"; {FILL_IN} the meaning of the codes: {', '.join(known or ('DE', 'US', '...'))}"
+        remark += f"; {FILL_IN} the meaning of the codes: {', '.join(known or CODE_EXAMPLES[kind])}"
     if meant and all(code == value for code, value in meant.items()):
         return list(meant), remark
     return meant, remark
 
 
-def _countries(counts: Counter[str], locale: str) -> dict[str, str | None]:
-    """The countries that texts name, in the language of the file or in another."""
-    if len(counts) > _COUNTRIES_MOST:
+def _codes_named(kind: str, counts: Counter[str], locale: str) -> dict[str, str | None]:
+    """The countries or currencies that texts name, in the language of the file or in another."""
+    if len(counts) > _CODES_MOST:
         return {}
     locales = vocabulary().locales_from(locale)
-    codes = {text: next(filter(None, (country_code(text, one) for one in locales)), None) for text in counts}
+    codes = {text: next(filter(None, (code_named(kind, text, one) for one in locales)), None) for text in counts}
     return codes if any(codes.values()) else {}
 
 

@@ -43,6 +43,7 @@ _IMPLIED = 0.88  # of the score: the sheet names no side, and goods are delivere
 _NO_PARTIES = frozenset({"carrier", "package"})  # their names are not those of a party
 _LINE_NUMBERS = frozenset("123")  # values that may as well number the lines of a record
 _CODES_MOST = 25  # different codes
+_CODES = {"country": "countries", "currency": "currencies"}
 _COMPARED = 200  # rows
 _FILLED_LEAST = 100  # a required field is not filled by a column that is blank in more than 99 of 100 rows
 _ROWS_MOST = 200  # of one record, on average
@@ -411,7 +412,7 @@ def _doubt(column: Column, target: FieldTarget, columns: Sequence[tuple[int, Col
     whole = next((one.label for one in postal if _holds(column, one)), "")
     unit = next((one.label for _, one in columns if _has_units_of(column, one)), "")
     side = _doubt_of_side(column, target, columns) if target.side and not column.concepts & SIDES else ""
-    no_country = "country" in concepts_of(target.field) and column.guess.type != "country"
+    none = next((_CODES[kind] for kind in _CODES.keys() & concepts_of(target.field) if column.guess.type != kind), "")
     reasons: tuple[tuple[object, str], ...] = (
         (words, f'what is "{" ".join(words)}" in the heading?'),
         (extra, f"the heading also mentions {' and '.join(sorted(extra))}"),
@@ -441,7 +442,7 @@ def _doubt(column: Column, target: FieldTarget, columns: Sequence[tuple[int, Col
         (column.concepts == _MOMENT, "the heading does not say which date"),
         (side, side),
         (unit and target.what == {"quantity"}, f"{unit} has units of weight or volume: it may be no number of pieces"),
-        (no_country, "most of the values are no countries in this language"),
+        (none, f"most of the values are no {none} in this language"),
         (
             "status" in target.whole
             and target.field.kind is FieldKind.STRING

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from loadsheet.contract import Field, Record
 from loadsheet.mapping.notations import format_parser
 from loadsheet.mapping.schema import SET
-from loadsheet.mapping_tools.column_types import DAY_NUMBERS, country_code, currency_code
+from loadsheet.mapping_tools.column_types import DAY_NUMBERS, code_named, currency_code
 from loadsheet.mapping_tools.columns import CHECK, MOMENTS, UTC_WORDS, Column
 from loadsheet.mapping_tools.drafts import Draft, DraftColumn, DraftTable
 from loadsheet.mapping_tools.field_matching import best_columns
@@ -378,7 +378,7 @@ def _country_of(draft: Draft, currency: str) -> str:
     for drafted in draft.by_path.values():
         if drafted.column.guess.type == "country":
             for text, count in drafted.column.cells.shown.items():
-                counts[country_code(text, drafted.table.sheet.notation.locale)] += count
+                counts[code_named("country", text, drafted.table.sheet.notation.locale)] += count
     del counts[""]
     if counts:
         country, count = counts.most_common(1)[0]

@@ -16,6 +16,7 @@ from loadsheet.mapping_tools.column_types import as_text
 from loadsheet.mapping_tools.columns import CHECK, NUMBERS, Column
 from loadsheet.mapping_tools.compound_columns import Parts, Sets, in_sets, review_comments, with_items, with_parts
 from loadsheet.mapping_tools.drafts import (
+    CODE_EXAMPLES,
     Chooser,
     Draft,
     DraftColumn,
@@ -367,9 +368,9 @@ def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[i
     if (
         filled is not None
         and (is_code or column.guess.type == "text")
-        and (filled.known or "country" in concepts_of(filled))
+        and (filled.known or CODE_EXAMPLES.keys() & concepts_of(filled))
     ):
-        codes, remark = codes_of(column, filled.known, drafted.table.sheet.notation.locale)
+        codes, remark = codes_of(column, filled, drafted.table.sheet.notation.locale)
         keys |= {"one_of": codes} if codes else {}
         drafted.remark += remark
     if 0 < blank < len(rows) and path and own is None:
