@@ -55,6 +55,8 @@ DAMAGED = {
     "written for a web page": (["M&uuml;ller", "A & B", "R&D; x", "K&#246;ln", "AT&T"], "R226", "M&uuml;ller", "rows 2, 5"),
     "tags of a web page": (["Grill <i>Pro</i>", "3 < 5", "a <b", "Fragile<br />no stack", "<ann@acme.example>"], "R226", "Grill <i>Pro</i>", "rows 2, 5"),
     "letters that became question marks": (["Müller", "M?ller", "Stra?e 1", "Why?", "Yes? No", "a.de/x?y=z"], "R226", "M?ller", "rows 3, 4"),
+    "line breaks of a workbook in a text file": (["1 Main St_x000D_Leeds", "AB_x10"], "R226", "1 Main St_x000D_Leeds", "row 2"),
+    "letters of DOS": (["Livr\u201a", "M„rz", "\u201eM\u00e4rz\u201c", "M\u00fcller\u2020", "Gl\u2021ckler"], "R226", "Livr\u201a", "rows 2, 3, 6"),
     "lost letters": (["M\ufffdller"], "R226", "M\ufffdller", "row 2"),
     "a Western code page read as another": (["M\x92s", "M\u2019s", "x\x85"], "R226", "M\x92s", "rows 2, 4"),
     "what Excel made of codes": (["A-17", "B-12", "MAR-77", "DEC-01", "C-3", "D-4", "E-5"], "R224", "MAR-77", "rows 4, 5"),
@@ -223,6 +225,7 @@ def test_real_dates_beside_dates_as_text_are_two_styles(tmp_path):
 def test_letters_of_the_wrong_code_page_are_shown_as_they_may_have_been():
     assert "may have been 'M\u2019s'" in warnings_about({"Item": ["M\x92s"]})["R226"].hint
     assert "may have been 'Müller & Söhne'" in warnings_about({"Item": ["M&uuml;ller &amp; S&ouml;hne"]})["R226"].hint
+    assert "may have been '1 Main St Leeds'" in warnings_about({"Item": ["1 Main St_x000D_Leeds"]})["R226"].hint
     assert "may have been 'Fragile no stack'" in warnings_about({"Item": ["Fragile<br/><b>no</b> stack"]})["R226"].hint
     assert "may have been" not in warnings_about({"Item": ["東\x92"]})["R226"].hint
 

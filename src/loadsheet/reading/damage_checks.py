@@ -38,8 +38,9 @@ _SHAPES = re.compile(
 )
 _NO_BREAK = re.compile("[\u00a0\u2007\u202f\u2010\u2011]")
 _MONTHS, DIGITS_KEPT = 12, 15
-_MARKED = re.compile("[&<?]")  # of ASCII texts, only those with one of these marks may be garbled
-_NO_LETTER = re.compile("[\ufffd\x80-\x9f]")  # \x80-\x9f: Windows quotes and dashes, decoded in another code page
+_MARKED = re.compile("[&<?]|_x0")  # of ASCII texts, only those with one of these marks may be garbled
+# \x80-\x9f: Windows quotes and dashes, decoded in another code page; a low quote behind a letter: one of DOS or a Mac
+_NO_LETTER = re.compile("[\ufffd\x80-\x9f]|(?<=[A-Za-z])(?:[\u201a\u201e]|[\u2020\u2021\u2030\xa4](?=[A-Za-z]))")
 _LETTER_LOST = re.compile(r"[^=/@]*[^\W\d_]\?[a-z\u00df-\uffff][^=/@]*")  # not the address of a page
 
 

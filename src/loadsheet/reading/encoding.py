@@ -40,8 +40,9 @@ _LATIN = ("cp1252", "cp1250", "cp1254", "cp1257")
 _BEYOND_LATIN = ("cp1251", "cp1253", "cp1255", "cp1256", "cp874", "cp932", "gb18030", "big5", "cp949")
 _ENTITY = re.compile(r"&(?:[A-Za-z]{2,8}|#[0-9]{2,5}|#x[0-9A-Fa-f]{2,4});")
 _TAG = re.compile(
-    r"</?(?:a|b|br|div|em|font|h[1-6]|i|img|li|ol|p|span|strong|su[bp]|t[dr]|table|u|ul)(?: [^<>]*)?/?>", re.IGNORECASE
-)
+    r"</?(?:a|b|br|div|em|font|h[1-6]|i|img|li|ol|p|span|strong|su[bp]|t[dr]|table|u|ul)(?: [^<>]*)?/?>|_x000[9ad]_",
+    re.IGNORECASE,
+)  # and the line breaks of a workbook's XML
 _HIGH = re.compile(rb"[\x80-\xff]+")
 _HIGH_LEAST = 8
 _IN_RUNS = 0.3  # share of the bytes beyond ASCII that stand beside another one, in scripts other than Latin
@@ -249,7 +250,7 @@ def _decode(raw: IO[bytes], name: str, encoding: str) -> Iterator[str]:
 
 
 def repair_encoding(text: str) -> str:
-    """The text before a program wrote it for HTML (`<b>M&uuml;ller</b>`), or decoded UTF-8 as a Western code page or Windows-1252 as Latin-1; the same
+    """The text before a program wrote it for HTML (`<b>M&uuml;ller</b>`) or XML (`1 Main St_x000D_Leeds`), or decoded UTF-8 as a Western code page or Windows-1252 as Latin-1; the same
     text if none of it happened.
     """
     if _ENTITY.search(text) or _TAG.search(text):
