@@ -44,6 +44,7 @@ COLUMNS = {  # a column of an order sheet, and what the line of the draft has or
     "metres as mills write them": ("Length (mts);130;96", "type: quantity", "unit: cm", "from_unit: m", "!CHECK"),
     **{f"no weight of the goods: {label}": (f"{label};2;3,5", "# ", "fills no field")
        for label in ("Tara (kg)", "Dara (KG)", "Leergewicht kg", "皮重 (kg)", "Weight (Nett kgs)")},
+    "codes of kinds of packages": ("Tipo bulto;4554;5662;4554", "# ", "fills no field"),
     "a code of customs": ("Import Use;21;22;21", "# ", "fills no field"),
     "the day on which an invoice is due": ("Fecha_Venc;02.03.2026", "# ", "fills no field"),
     "a status of payment in Spanish": ("Ultimo estado financiero;pagado;pendiente", "# ", "fills no field"),
@@ -815,6 +816,14 @@ WORKS = {  # the lines of a sheet, what its draft has or (after a !) has not, th
     "blank rows between the orders": ([
         "Order no;City;Pickup date;Kg", "A-1;York;02.03.2026;2,5", "", "A-2;Hull;03.03.2026;7", "", "A-3;Leeds;;", "A-4;Ulm;04.03.2026;3",
     ], ["!stop_at_blank"], {"A-1": 1, "A-2": 1, "A-3": 1, "A-4": 1}, None),
+    "a place, its state and its postal code between slashes": (
+        ["Order no;City / State / ZIP", "A-1;Dallas / TX / 75201", "A-2;Salt Lake City / UT/84101", "A-3;29 Palms / CA / 92277"], [],
+        {"A-1": 1, "A-2": 1, "A-3": 1}, '"delivery_city":"Dallas","delivery_province":"TX","delivery_pincode":"75201"',
+    ),
+    "a slash before a postal code": (
+        ["Order no;City and ZIP", "A-1;Halle/Saale / 06108", "A-2;Ulm, 89073", "A-3;Bad Urach 72574"], [],
+        {"A-1": 1, "A-2": 1, "A-3": 1}, '"delivery_city":"Halle/Saale","delivery_pincode":"06108"',
+    ),
     "a place and its postal code in one cell": (
         ["Order no;PLZ/Ort", "A-1;01067 Dresden", "A-2;80331 München", "A-3;9711 LM Groningen"],
         ["label: PLZ/Ort", 'split: "(?P<plz_ort_postal>', " delivery_pincode: {col: plz_ort_postal}\n", " delivery_city: {col: plz_ort_city}\n"],

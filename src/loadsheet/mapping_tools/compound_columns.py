@@ -35,6 +35,7 @@ from loadsheet.mapping_tools.headings import (
     concepts_of,
     event_code_field,
     gives_event,
+    reading_of,
     sides_in,
     vocabulary,
     words_of,
@@ -47,12 +48,13 @@ _ZIP = r"(?:[A-Z]{1,2}-)?[0-9]{4,5}(?: ?[A-Z]{2})?|[0-9]{3} [0-9]{2}|[0-9]{2}-[0
 _TIME = r"[0-9]{1,2}(?:[:.h][0-9]{2})?"
 _LAYOUTS = (
     (frozenset({"postal", "city"}), rf"(?P<postal>{_ZIP})[ ,]+(?P<city>[^0-9].*)"),
-    (frozenset({"postal", "city"}), rf"(?P<city>[^0-9]+?),? +(?P<postal>{_ZIP})"),
+    (frozenset({"postal", "city"}), rf"(?P<city>[^0-9]*[^0-9 ,/])[ ,/]+(?P<postal>{_ZIP})"),
     *((frozenset({town}), rf"(?P<postal>{_ZIP})[ ,]+(?P<city>[^0-9].*)") for town in ("place", "city")),
     (frozenset({"address"}), rf"(?P<address>.+?), *(?P<postal>{_ZIP}) +(?P<city>[^0-9,]+)"),
     (frozenset({"moment"}), rf"[^0-9]*(?P<early>{_TIME})h?[^0-9:.h]+(?P<late>{_TIME})[^0-9]*"),
 )
 """The concepts that a heading must have, and the pattern of the cells, with a group for the concept of each part."""
+_TOWN = frozenset({"postal", "city", "province"})
 
 _OF_SIDES = frozenset({"dimensions", "weight"})  # `Maße` is French for weights, without its accents
 _BETWEEN_SIDES = " *[xX\u00d7*/] *"
@@ -111,7 +113,16 @@ def _parts(column: Column, locale: str) -> Parts | None:
 def _layouts(column: Column) -> Iterator[tuple[str, str, str]]:
     """The patterns that the heading of a column of texts allows, without a unit and a doubt."""
     if column.guess.type == "text":
+        if slashed := _slashed(column.label):
+            yield slashed, "", ""
         yield from ((pattern, "", "") for concepts, pattern in _LAYOUTS if concepts <= column.concepts)
+
+
+def _slashed(label: str) -> str:
+    """The pattern of cells such as `Dallas / TX / 75201` below `City / State / ZIP`; empty if a heading does not name its parts in this way."""
+    parts = [next(iter(reading_of(part).concepts & _TOWN), "") for part in label.split("/")]
+    are_named = len(parts) > 1 and all(parts) and len({*parts}) == len(parts)
+    return " */ *".join(f"(?P<{part}>[^/]*?)" for part in parts) if are_named else ""
 
 
 def _boxes(column: Column) -> Iterator[tuple[str, str, str]]:

@@ -198,7 +198,7 @@ def _likeness(column: Column, target: FieldTarget, *, recognised: float) -> floa
             return 0.7
     named = label & target.what
     if named == target.what:
-        return 0.0 if counts and column.guess.type != "integer" else 1.0
+        return 0.0 if counts and (column.guess.type != "integer" or "type" in label) else 1.0
     core = target.what & {"location"} or target.what & {
         "status"
     }  # `Customer name` is no status, `Order status` no place
