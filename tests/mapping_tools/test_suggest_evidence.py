@@ -67,6 +67,8 @@ COLUMNS = {  # a column of an order sheet, and what the line of the draft has or
     "hours as the French write them": ("Order time;14h30;8h00;16h", "type: time", '["%Hh%M", "%Hh"]'),
     "hours with Uhr": ("Order time;14:30 Uhr;8 Uhr", '["%H:%M Uhr", "%H Uhr"]'),
     "hours of a half day": ("Order time;8am;2:30 PM", "type: time", "%I%p"),
+    "hours of a half day in Spanish": ("Hora del pedido;08:00:00 a. m.;12:30:00 p.\u00a0m.", "type: time", "%I:%M:%S %p", "!CHECK"),
+    "moments in Spanish": ("Fecha de pedido;23/11/2026 08:00 a. m.;23/11/2026 1:30 p.\u00a0m.", "type: datetime", "read as %d/%m/%Y %I:%M %p", "!CHECK"),
     "hours in four digits": ("Order time;1405;0830", "type: time", '["%H%M"]'),
     "four digits that are no time": ("Order time;1405;2605", "!type: time"),
     "letters on vehicles": ("Supplier country;D;A;I;SLO", "type: country"),

@@ -210,7 +210,7 @@ _PIECES = {
     "f": "(?P<fraction>[0-9]{1,9})",
     "s": "(?P<epoch>[0-9]{10})",  # so that %s%f are milliseconds
     "E": "(?P<serial>[1-9][0-9]{4}(?:[.,][0-9]{1,20})?)",
-    "p": r"(?P<half>[AaPp]\.?[Mm]\.?)",
+    "p": r"(?P<half>[AaPp]\.?\s?[Mm]\.?)",  # `a. m.` in Spanish
     "z": rf"(?P<offset>{'|'.join(_ZONES)}|[+-][0-9]{{2}}:?[0-9]{{2}})",
     "%": "%",
 }

@@ -35,7 +35,7 @@ FLAGS = frozenset({"stackable", "hazardous", "dedicated", "mixed"})  # concepts 
 
 _CODE = 3  # letters of a currency
 _TIMES = (
-    "%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M%p", "%I %p", "%I%p", "%Hh%M", "%Hh", "%H h", "%H:%M h", "%H:%M Uhr", "%H.%M Uhr", "%H Uhr",
+    "%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M%p", "%I:%M:%S %p", "%I %p", "%I%p", "%Hh%M", "%Hh", "%H h", "%H:%M h", "%H:%M Uhr", "%H.%M Uhr", "%H Uhr",
 )  # fmt: skip
 _EPOCH = re.compile(r"1[4-9][0-9]{8}([0-9]{3})?")  # 2014 to 2033, in seconds or milliseconds
 _EIGHT = re.compile("[0-9]{8}")

@@ -24,7 +24,7 @@ _NEAR = 31  # days
 _RARE = 0.004  # share of a column's dates; a format for fewer is a typing error
 
 _CLOCK = re.compile(
-    r"(?P<between>[ ]+|T|, ?| - )(?P<hour>9{1,2}):99(?P<second>:99)?(?P<fraction>\.9{1,9})?(?P<half> ?[AaPp]\.?[Mm]\.?)?"
+    r"(?P<between>[ ]+|T|, ?| - )(?P<hour>9{1,2}):99(?P<second>:99)?(?P<fraction>\.9{1,9})?(?P<half> ?[AaPp]\.? ?[Mm]\.?)?"
     r"(?P<gap> )?(?P<zone>Z|UTC|GMT|[ECMP][SD]T|CES?T|[+-]99:?99)?(?P<word> ?(?:Uhr|uhr|h))?$"
 )
 _DAY = re.compile(
