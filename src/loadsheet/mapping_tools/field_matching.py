@@ -173,6 +173,7 @@ def _score(column: Column, target: FieldTarget) -> float:
         "id" in label and "id" not in target.whole and not target.is_key and not target.what & label & {"reference"}
     )
     score -= 0.15 * ("milestone" in label and "milestone" not in target.whole)
+    score -= 0.4 * ("location" in target.what and "current" in target.whole - label)  # the place of an old event
     score += _TIE * (
         column.filled_count / max(column.rows, 1) + (target.what == {"address"} and column.label.endswith("1"))
     )
@@ -404,7 +405,8 @@ def _with_one_address(found: dict[str, Filled], targets: Mapping[str, FieldTarge
 def _doubt(column: Column, target: FieldTarget, columns: Sequence[tuple[int, Column]]) -> str:
     """The reason to doubt that a heading matches its field; empty if there is none."""
     words = [word for word in column.reading.unknown if not currency_code(word) and word not in UTC_WORDS]
-    extra, missing = _extra_concepts(column, target), target.what - column.concepts - {"company", "type"}
+    said = {"company", "type"} | ({"status"} if "location" in column.concepts else set())
+    extra, missing = _extra_concepts(column, target), target.what - column.concepts - said
     if "package" in column.concepts and not set(column.cells.shown) <= _LINE_NUMBERS:  # `Boxes`
         missing -= {"quantity"}
     last_name = next((one.label for _, one in columns if "family" in one.concepts), "")
@@ -444,7 +446,7 @@ def _doubt(column: Column, target: FieldTarget, columns: Sequence[tuple[int, Col
         (unit and target.what == {"quantity"}, f"{unit} has units of weight or volume: it may be no number of pieces"),
         (none, f"most of the values are no {none} in this language"),
         (
-            "status" in target.whole
+            {"status", "location"} & target.whole == {"status"}
             and target.field.kind is FieldKind.STRING
             and not target.field.known
             and not target.needed,
