@@ -200,6 +200,9 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         " pickup_startdatetime: {expr: '$at(etd, ", " delivery_startdatetime: {expr: '$at(eta, ", " createdon: {col: booked_date}"),
     "the place of an event": ("Shipment;Event;Event time;Location\nA-1;DEP;2026-03-01 09:00;Leeds\nA-1;ARR;2026-03-02 10:00;York\n", "order.status",
         " status_location: {col: location}\n", "!current_location"),
+    "the town of an event, and a date of something else": (
+        "Shipment;Event;Event city;Event time;Weld date\nA-1;DEP;Leeds;2026-03-01 09:00;2026-02-01\nA-1;ARR;York;2026-03-02 10:00;2026-02-02\n", "order.status",
+        " status_location: {col: event_city}", " status_datetime: {col: event_time}\n", "!current_location"),
     "the place where a shipment is": ("Shipment;Event;Event time;Current location\nA-1;DEP;2026-03-01 09:00;Leeds\nA-1;ARR;2026-03-02 10:00;York\n", "order.status",
         " current_location: {col: current_location}", "!status_location"),
     "a few amounts in another currency": (table("Tender;Carrier ID;Rate", *[f"C7;€ 1.250,{at}" for at in range(10, 30)], "C7;$ 980,50", "C7;1.100,00"), "tender.quote",

@@ -187,8 +187,8 @@ def _likeness(column: Column, target: FieldTarget, *, recognised: float) -> floa
     label, is_number = column.concepts, target.field.kind is FieldKind.NUMERIC
     if label == _MOMENT and target.field.kind in DATE_SHAPES:  # the only date is mostly that of the pickup
         is_first = target.side == "pickup" and "late" not in target.whole
-        is_time = target.field.kind is FieldKind.TIME  # `Time` beside `Date` is the time of its day
-        return 0.0 if is_time else 0.5 if target.what else (0.7 if target.needed else 0.5) if is_first else 0.0
+        share = 0.5 if target.what - {"location", "other"} else (0.7 if target.needed else 0.5) if is_first else 0.0
+        return share * (target.field.kind is not FieldKind.TIME)  # `Time` beside `Date` is the time of its day
     if not target.what:  # a moment of one side
         return 1.0 if target.side in label else 0.0
     counts = is_number and target.what - {"total"} == PIECES
@@ -217,7 +217,7 @@ def _implied_share(column: Column, target: FieldTarget, *, recognised: float) ->
         is_town = "words" in column.cells.looks and not column.cells.names_companies
         return 0.8 if is_bare and "place" in label and is_town else 0.0
     if target.what == {"status", "location"}:  # a town beside an event
-        return 0.7 if label == {"city"} and "words" in column.cells.looks else 0.0
+        return 0.7 if label - {"status"} == {"city"} and "words" in column.cells.looks else 0.0
     if target.what != {"company"}:
         return 0.6 if recognised > 0.8 and target.field.known and not others else 0.0
     if label and label == _PROBABLY.get(target.side):
