@@ -273,7 +273,7 @@ def test_m15_quantities_are_exact(number, unit):
 def test_m15_our_own_factors_are_those_of_pint_to_the_last_digit(of):
     own = {to: conversion_factor(of, to) for to in ALL_UNITS if to != of}
     assert own == {to: factor_by_pint(of, to) for to in own}
-    assert sum(found is not None for found in own.values()) == 4  # five units of each measure
+    assert sum(found is not None for found in own.values()) in (4, 5)  # five weights and volumes, six lengths
 
 
 # ---- amounts whose unit stands in another column ----

@@ -42,6 +42,8 @@ COLUMNS = {  # a column of an order sheet, and what the line of the draft has or
     "a unit in the cells": ("Weight;12,5 kg;7 kg", "type: quantity", "with a unit (kg)", "!CHECK the unit"),
     "pounds in the cells": ("Weight;12,5 lb;7 lb;9", "from_unit: lb"),
     "metres as mills write them": ("Length (mts);130;96", "type: quantity", "unit: cm", "from_unit: m", "!CHECK"),
+    **{f"a unit in words: {label}": (f"{label};130;96", "type: quantity", f"from_unit: {unit}", "!CHECK")
+       for label, unit in {"Weight_in_gms": "g", "Peso (gramos)": "g", "Peso (libras)": "lb", "Length (yds)": "yd", "Largo (metros)": "m"}.items()},
     **{f"no weight of the goods: {label}": (f"{label};2;3,5", "# ", "fills no field")
        for label in ("Tara (kg)", "Dara (KG)", "Leergewicht kg", "皮重 (kg)", "Weight (Nett kgs)")},
     "codes of kinds of packages": ("Tipo bulto;4554;5662;4554", "# ", "fills no field"),

@@ -24,20 +24,21 @@ if TYPE_CHECKING:
 ALIASES: dict[str, str] = {
     alias: unit
     for unit, aliases in {
-        "kilogram": "kg kgs kilo kilos kilogram kilograms kilogramm kilogramme kilogrammes kgm кг 公斤 千克",
-        "gram": "g gr grs gram grams gramm gramme grammes grm 克",
-        "tonne": "t to tn ton tons tonne tonnes tonnen mt tne т тн тонн 吨",
-        "pound": "lb lbs pound pounds lbm lbr",
+        "kilogram": "kg kgs kilo kilos kilogram kilograms kilogramm kilogramme kilogrammes kilogramos quilos quilogramas kgm кг 公斤 千克",
+        "gram": "g gr grs gm gms gram grams gramm gramme grammes gramos gramas grammi grm 克",
+        "tonne": "t to tn ton tons tonne tonnes tonnen toneladas tonnellate mt tne т тн тонн 吨",
+        "pound": "lb lbs pound pounds libras libbre lbm lbr",
         "ounce": "oz ounce ounces onz",
         "meter**3": "m3 m³ m^3 m**3 cbm cum mtq cubicmeter cubicmeters cubicmetre cubicmetres meter**3 м3 м³ кубм 立方米",
         "centimeter**3": "cm3 cm³ cm^3 cm**3 ccm cc cmq",
         "foot**3": "ft3 ft³ ft^3 ft**3 cft cuft ftq cubicfoot cubicfeet foot**3",
         "inch**3": "in3 in³ in^3 in**3 cuin inq inch**3",
         "liter": "l lt ltr liter liters litre litres dm3 dm³ cdm dmq л 升",
-        "meter": "m м mtr mtrs mts meter meters metre metres",
-        "centimeter": "cm см 厘米 cms cmt centimeter centimeters centimetre centimetres",
+        "meter": "m м mtr mtrs mts meter meters metre metres metros metri",
+        "centimeter": "cm см 厘米 cms cmt centimeter centimeters centimetre centimetres centimetros centímetros centimetri",
         "millimeter": "mm мм 毫米 mms mmt millimeter millimeters millimetre millimetres",
         "foot": "ft foot feet fot '",
+        "yard": "yd yds yard yards yrd",
         "inch": 'in inch inches inh " ″',
     }.items()
     for alias in aliases.split()
@@ -56,7 +57,14 @@ _SIZES: dict[str, dict[str, str]] = {
         "foot**3": "0.028316846592",
         "inch**3": "0.000016387064",
     },
-    "meter": {"meter": "1", "centimeter": "0.01", "millimeter": "0.001", "foot": "0.3048", "inch": "0.0254"},
+    "meter": {
+        "meter": "1",
+        "centimeter": "0.01",
+        "millimeter": "0.001",
+        "foot": "0.3048",
+        "yard": "0.9144",
+        "inch": "0.0254",
+    },
 }
 """The measure of each unit above, and its exact size in that measure's base unit."""
 
