@@ -58,6 +58,41 @@ def said(found):
 # ---- one table ----
 
 
+SHORTENED = ["1.23E+12", "1,5e+9", "4E+15", '="1.2E+12"']  # what a program leaves of a long number
+WHOLE = ["5E10", "A1E+10", "12E+10", "1.23E+12-B", "E+10", "1+2"]
+
+
+@pytest.mark.parametrize(
+    ("target", "column", "group"),
+    [
+        ("order.update", "", "group: {by: id}"),
+        ("order.update", "", ""),
+        ("order.update", "key: true", ""),
+        ("order.update", 'pad_left: {to: 11, with: "0"}', "group: {by: id}"),
+        ("order.status", "", ""),
+    ],
+)
+def test_the_number_of_a_record_that_a_program_shortened_is_refused_however_the_mapping_names_it(
+    tmp_path, target, column, group
+):
+    rest = {
+        "order.update": "sender_id: {value: A}, receiver_id: {value: B}",
+        "order.status": "status_code: {value: PU}, status_datetime: {value: '2026-03-04T08:00:00'}",
+    }
+    text = f"""\
+mapping: m
+version: 1
+target: {target}
+source: {{files: ["*.csv"]}}
+columns: {{id: {{label: ID, {column}}}, note: {{label: Note}}}}
+{group}
+payload: {{order_id: {{col: id}}, {rest[target]}}}
+"""
+    found = made(tmp_path, text, [[number, "4E+15"] for number in (*SHORTENED, *WHOLE)])
+    refused = [one.rows[0].number for one in found if "C322" in codes(one)]
+    assert refused == [2, 3, 4, 5]
+
+
 def test_m8_rows_of_one_order_need_not_stand_together_and_come_in_the_order_of_their_first_rows(flat):
     rows = [["b", "", "x", "1"], ["a", "", "y", "1"], ["b", "", "z", "1"], ["c", "", "x", "1"]]
     for memory_rows in (0, 100):

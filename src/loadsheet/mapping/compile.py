@@ -28,7 +28,7 @@ from loadsheet.mapping.payload import TargetPlan, Targets, plan_targets, read_ta
 from loadsheet.mapping.plans import JoinPlan, TablePlan, Type
 from loadsheet.mapping.schema import MappingSpec, ZoneSpec
 from loadsheet.mapping.schema import Source as FileSource
-from loadsheet.mapping.table_planning import plan_tables
+from loadsheet.mapping.table_planning import plan_tables, with_key
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part, read_with_base, source_texts
 from loadsheet.reading.tables import Layout
 from loadsheet.similar_text import closest_or_known, did_you_mean, short_list
@@ -378,7 +378,7 @@ class _Compiler:
         if operation is not None and not naming:
             naming = self._values_of_key_expressions(main, operation)
         fills_by = tuple(main.shape.slots[name].index for name in naming)
-        return replace(main, key=tuple(key), fills_by=fills_by, order=self._sort_columns(main))
+        return with_key(main, tuple(key), fills_by, self._sort_columns(main))
 
     def _identifying_columns(self, main: TablePlan, operation: Operation) -> list[str]:
         """The columns that identify the record: those that fill its key directly, or have `key: true`."""

@@ -38,7 +38,7 @@ from loadsheet.mapping.schema import (
     TableSpec,
     Totals,
 )
-from loadsheet.mapping.texts import bind_parts
+from loadsheet.mapping.texts import bind_parts, of_an_identifier
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part
 from loadsheet.similar_text import closest_or_known, did_you_mean, short_list
 from loadsheet.workbook_marks import ANY_TEXT
@@ -68,6 +68,17 @@ def plan_tables(spec: MappingSpec, conventions: Conventions, file: YamlFile) -> 
     planner.check_headings(tables)
     planner.check_sheets(tables)
     return tables if order and len(tables) == len(order) else None
+
+
+def with_key(main: TablePlan, key: tuple[int, ...], fills_by: tuple[int, ...], order: tuple[int, ...]) -> TablePlan:
+    """The main table with the columns that its records are found and sorted by."""
+    columns = tuple(
+        replace(column, convert=of_an_identifier(column.convert))
+        if column.spec.type == "text" and (column.spec.key or column.slot.index in {*key, *fills_by})
+        else column
+        for column in main.columns
+    )
+    return replace(main, columns=columns, key=key, fills_by=fills_by, order=order)
 
 
 _AROUND = frozenset(

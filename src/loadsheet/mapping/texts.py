@@ -25,6 +25,7 @@ from loadsheet.mapping.plans import (
     CONSEQUENCE,
     CellProblem,
     ColumnPlan,
+    Convert,
     Incalculable,
     RowStep,
     SettingError,
@@ -59,6 +60,15 @@ def stripped_cell(cell: str) -> str:
     if not as_typed(text):
         return ""
     return text[1:] if text[:1] == "'" and _KEPT_AS_TEXT.fullmatch(text) else text
+
+
+def of_an_identifier(convert: Convert) -> Convert:
+    """The conversion of a text that names a record: it refuses a number that lost its digits."""
+
+    def converted(cell: str) -> Any:
+        return _DIGITS_LOST if "+" in cell and _SCIENTIFIC.fullmatch(stripped_cell(cell)) else convert(cell)
+
+    return converted
 
 
 def without_apostrophe(text: str) -> str:
@@ -150,18 +160,9 @@ def _chained(steps: Sequence[_Parse]) -> _Parse:
 
 
 def _checks(spec: Column) -> list[_Parse]:
-    """Identifiers that lost their digits, padding without a condition, length and pattern."""
+    """Padding without a condition, length and pattern."""
     pads = [] if spec.pad_left is None or _waits_to_pad(spec) else [_padded(spec.pad_left)]
-    return [
-        *([_whole_identifier] if spec.key else []),
-        *pads,
-        *_length(spec),
-        *_matching("pattern", spec.pattern, spec.example),
-    ]
-
-
-def _whole_identifier(text: str) -> Any:
-    return _DIGITS_LOST if "+" in text and _SCIENTIFIC.fullmatch(text) else text
+    return [*pads, *_length(spec), *_matching("pattern", spec.pattern, spec.example)]
 
 
 def _padded(pad: Pad) -> Callable[[str], str]:
