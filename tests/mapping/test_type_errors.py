@@ -99,6 +99,10 @@ REFUSED = {
     "orders + 'x'": (0, f"\"orders\" is a row of orders, 'x' is text; + {ADDED}", ""),
     "a ) b": (2, 'syntax error at ")": a ) b', ""),
     "a +": (3, "syntax error at its end: a +", ""),
+    "(a": (2, "syntax error at its end: (a", "a bracket is not closed: )"),
+    "a = 1": (2, 'syntax error at "= 1": a = 1', "write == to compare"),
+    "$max(a; b)": (6, 'syntax error at "; b)": $max(a; b)', "write a comma between values"),
+    "IF(a > 1; 2; 3)": (8, 'syntax error at "; 2; 3)": IF(a > 1; 2; 3)', "write CONDITION ? VALUE : OTHER"),
 }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ the part and the one after its last. A part whose types do not fit raises `Misfi
 in a module beside the parser. If their signature does not match the grammar, it generates new ones.
 """
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC
@@ -159,6 +160,19 @@ for _production in vars(_PARSER)["_parser"].productions:
         _production.callable = _with_place(_production.callable)
 
 
+def _syntax_hint(text: str, place: int) -> str:
+    """What to write instead, where the text or the character at which reading stopped tells."""
+    if _EXCEL_IF.match(text):
+        return "write CONDITION ? VALUE : OTHER"
+    if place == len(text):
+        missing = [closed for open_, closed in ("()", "[]") if text.count(open_) > text.count(closed)]
+        return f"a bracket is not closed: {missing[0]}" if missing else ""
+    return {"=": "write == to compare", ";": "write a comma between values"}.get(text[place], "")
+
+
+_EXCEL_IF = re.compile(r"\s*if\s*\(", re.IGNORECASE)
+
+
 def parse(text: str, scope: Scope) -> Any:
     """The typed expression. Raises ExpressionError for wrong syntax and Misfit for types that do not fit."""
     try:
@@ -166,7 +180,8 @@ def parse(text: str, scope: Scope) -> Any:
     except errors.RuleSyntaxError as error:
         token = error.token
         at = f'at "{token.value}"' if token is not None else "at its end"
-        raise ExpressionError(f"syntax error {at}: {text}", at=len(text) if token is None else token.lexpos) from None
+        place = len(text) if token is None else token.lexpos
+        raise ExpressionError(f"syntax error {at}: {text}", _syntax_hint(text, place), place) from None
     except errors.EngineError as error:  # an invalid text in quotes
         raise ExpressionError(f"{error.message}: {text}") from None
     except RecursionError:

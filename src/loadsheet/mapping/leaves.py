@@ -122,8 +122,11 @@ class LeafPlan:
 def plan_leaf(value: object, context: LeafContext, loc: Loc) -> LeafPlan | None:
     """Compile a leaf; None with findings if it is invalid."""
     if not isinstance(value, dict):
+        source = "col" if any(str(value) in table.shape.slots for table in context.payload.names.tables) else "value"
         hint = (
-            "write {value: ...}, {col: ...} or {expr: ...}" if isinstance(value, list) else f"write {{value: {value}}}"
+            "write {value: ...}, {col: ...} or {expr: ...}"
+            if isinstance(value, list)
+            else f"write {{{source}: {value}}}"
         )
         context.refuse(loc, f"{context.field.name} has no source for its value", hint)
         return None

@@ -56,6 +56,9 @@ _ADDED = {
     "add": "two numbers, two texts, two durations, or a date and a duration",
     "sub": "two numbers, two dates, two durations, or a date and a duration",
 }
+_OTHER_NAMES = {"len": "count", "concat": "join"}
+"""Functions by the names that other languages give them."""
+
 _QUOTED = re.compile("""[a-z]?(["'])[^"']*\\1""")
 _LONGEST = 60  # characters of a quoted part
 _WHOLE = (0, None)  # the place of what rule-engine has calculated already
@@ -155,7 +158,11 @@ class TypeErrors:
             return None
         names = [*self._scope.here.slots, *([self._scope.main.table] if self._scope.main else []), *self._scope.lists]
         text = f'"{error.symbol_name}" is neither a column nor a table here'
-        return self.refused(part, text, closest_or_known(error.symbol_name, names))
+        meant = _OTHER_NAMES.get(error.symbol_name.lower(), error.symbol_name.lower())
+        is_function = meant in FUNCTIONS
+        return self.refused(
+            part, text, f"did you mean ${meant}?" if is_function else closest_or_known(error.symbol_name, names)
+        )
 
     def _attribute(self, part: Part, error: Exception) -> ExpressionError | None:
         value, name = part.args[1].typed, part.args[2]

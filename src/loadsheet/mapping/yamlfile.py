@@ -13,7 +13,7 @@ base's value, and an empty key (`note:`) removes it. A base cannot extend anothe
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
@@ -169,14 +169,34 @@ def read_yaml(path: Path) -> YamlFile:
         file.refuse((), f"the file is not UTF-8: first bad byte at offset {error.start}", "save it as UTF-8")
     except NotYaml as error:
         file.marks[()] = error.line, error.column
-        is_star = "alphabetic or numeric" in str(error)  # the name of an alias is missing
-        file.refuse((), f"not YAML: {error}", 'write a star in quotes: "*"' if is_star else "")
+        lines = file.texts[path].split("\n")[: error.line]
+        file.refuse((), f"not YAML: {error}", _yaml_hint(str(error), lines, error.column))
     else:
         if node is None:
             file.refuse((), "the file is empty")
         else:
             file.values = _Reader(file).value(node, ())
     return file
+
+
+def _yaml_hint(error: str, lines: Sequence[str], column: int) -> str:
+    """What to write instead of the last of these lines, at which reading a YAML text stopped."""
+    if any(line[: len(line) - len(line.lstrip())].strip(" ") for line in lines[-2:]):
+        return "begin each line with ordinary spaces, not with tabs or no-break spaces"
+    if "cannot start any token" in error:
+        return f"write a text that begins with {lines[-1][column - 1 : column]} in quotes"
+    return next((hint for part, hint in _YAML_HINTS.items() if part in error), "")
+
+
+_YAML_HINTS = {
+    "alphabetic or numeric": 'write a star in quotes: "*"',  # the name of an alias is missing
+    "expected ',' or": "close the bracket or the quotes, here or in the line above; a text with a colon, comma or quote needs quotes",
+    "expected key": "begin all keys of a section in the same column; look at the line above too",
+    "mapping values are not allowed": "a text with a colon needs quotes, and all keys of a section begin in the same column",
+    "unexpected end of stream": "close the quotes",
+}
+_TYPOGRAPHIC = frozenset("“”„‟«»")
+"""Quotes that a text editor or a mail program puts in place of plain ones."""
 
 
 def yaml_values(text: str) -> Any:
@@ -263,10 +283,17 @@ class _Reader:
             self._file.refuse(loc, f"this number would lose its leading zero: {raw}", f'write "{raw}"')
             return raw
         value = read(raw)
+        if kind == "str" and raw[:1] in _TYPOGRAPHIC and raw[-1:] in _TYPOGRAPHIC and self._is_plain(node):
+            self._file.refuse(loc, f"these quotes are part of the text: {raw}", f'write "{raw[1:-1]}"')
         if isinstance(value, Decimal) and not value.is_finite():
             self._file.refuse(loc, f"not a finite number: {raw}")
             return None
         return value
+
+    def _is_plain(self, node: Node) -> bool:
+        """Whether a text of one line or its beginning stands without quotes of YAML."""
+        lines = self._file.texts.get(self._file.path, "").split("\n")[node.line - 1 : node.line]
+        return any(line[node.column - 1 : node.column] == node.value[:1] for line in lines)
 
 
 def read_with_base(path: Path, home: Path | None = None) -> YamlFile:
