@@ -505,4 +505,4 @@ def test_warnings_about_a_sheet_reach_its_shipper(workspace):
     assert f"{sheets}. {into_one}." in read_me
     row = next(cell.row for cell in fix["Read me"]["B"] if str(cell.value).startswith(sheets))
     assert fix["Read me"].row_dimensions[row].height > 40, "two lines"
-    assert all(any(cell.startswith(f"{text}. ") for cell in read_me) for text in (beside, total))
+    assert all(any(cell.startswith(f"{text}. ") for cell in read_me) for text in (beside, f"Order: {total}"))

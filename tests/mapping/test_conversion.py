@@ -305,6 +305,16 @@ def test_names_of_months_and_days_are_read_as_the_language_writes_them(locale, f
     assert shown(read(wrong)) == "C304"
 
 
+def test_a_wrong_yes_or_no_is_told_one_word_for_each_in_the_language_of_the_sheet():
+    for settings, hint in (
+        ({"locale": "en_GB"}, "write yes or no"),
+        ({}, "write ja or nein"),
+        ({"yes": ["X", "1"], "no": ["-", "0"]}, "write X or -"),
+        ({"locale": "es_ES", "yes": "X"}, "write X or no"),
+    ):
+        assert hints("yesno", ["maybe"], **settings) == {"maybe": ("C310", hint)}
+
+
 def test_the_hint_for_a_wrong_weekday_says_so():
     said = hints("date", ["Di, 02.03.2026", "Mo, 31.02.2026"], dates=["%a, %d.%m.%Y"])
     wrong = "2026-03-02 is another day of the week; correct the day or the date"

@@ -195,6 +195,8 @@ def test_date_styles_are_named_as_the_column_declares_them():
     assert warnings_about({"Day": short}, {"Day": ColumnUse("moment", 0, (formats[0],))}) == {}
     found = warnings_about({"Day": [*short, "19.05.2026"]}, {"Day": ColumnUse("moment", 0, tuple(formats))})
     assert found["R225"].values["styles"] == "YY-MM-DD (3, rows 2, 3, 4); DD.MM.YYYY (1, row 5)"
+    assert found["R225"].values["rows"] == "row 5", "those that differ from most"
+    assert "2026-03-01" not in found["R225"].hint, "its mapping does not read this style"
 
 
 DATE = dt.date(2026, 5, 3)
@@ -220,6 +222,7 @@ def test_real_dates_beside_dates_as_text_are_two_styles(tmp_path):
     (warning,) = warnings_about_workbook(tmp_path, [DATE, DATE, "04.05.2026"])
     assert warning.code == "R225"
     assert "real dates (2, rows 2, 3)" in warning.values["styles"]
+    assert "best as 2026-03-01" in warning.hint
 
 
 def test_letters_of_the_wrong_code_page_are_shown_as_they_may_have_been():

@@ -43,6 +43,28 @@ WORDED = [  # a problem, what is wrong, what to do, and the value that is sugges
         *("Schreiben Sie den Wert so wie die anderen der Spalte", ""),
     ),
     (
+        Problem("C305", AT, "45000", {"expected": "from 0.001 to 30000"}),
+        "„45000“ ist nicht erlaubt; erwartet: von 0,001 bis 30000",
+        *("Geben Sie einen passenden Wert ein: von 0,001 bis 30000", ""),
+    ),
+    (
+        Problem("C310", AT, "maybe", hint="write ja or nein"),
+        "„maybe“ ist weder Ja noch Nein",
+        *("Schreiben Sie ja oder nein", ""),
+    ),
+    (
+        Problem(
+            "R225",
+            AT,
+            "2.3.26",
+            {"styles": "real dates (9, rows 3, 4 and 7 more); D.M.YY (1, row 5)", "rows": "row 5"},
+            "write all dates of a column in one style; day and month may have changed places in some rows",
+        ),
+        "Die meisten Datumsangaben der Spalte sind auf eine Weise geschrieben, diese auf eine andere: Zeile 5",
+        "Schreiben Sie alle Datumsangaben einer Spalte einheitlich; in einigen Zeilen sind Tag und Monat möglicherweise vertauscht",
+        "",
+    ),
+    (
         Problem("C306", AT, "EUX", {"expected": "EUP, KRT"}, "did you mean EUP?"),
         "„EUX“ steht nicht in der Liste: EUP, KRT",
         *("Meinten Sie EUP?", "EUP"),
@@ -135,6 +157,8 @@ def test_the_guide_to_a_column_says_what_it_takes_where_the_problem_does_not():
     assert word_problem(problem, ENGLISH, {}).todo == "Enter a valid value: from 0 to 9"
     slip = Problem("C305", AT, "0,00", {"expected": "more than 0"}, level="warning")
     assert word_problem(slip, GERMAN, {}, guide).todo == "Geben Sie einen passenden Wert ein: mehr als 0"
+    long = Problem("C312", AT, "x" * 51, {"length": 51, "expected": 30})
+    assert word_problem(long, ENGLISH, {}, guide).todo == "Shorten it to 30 characters"
     half = Problem("C323", AT, "04.03.2026", {"reason": "nothing that is sent changes the record"}, level="warning")
     assert word_problem(half, ENGLISH, {}, guide).todo.startswith("Fill in what is missing")
 

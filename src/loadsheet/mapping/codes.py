@@ -252,16 +252,17 @@ def yes_no_parser(locale: str | None, yes: Iterable[str], no: Iterable[str]) -> 
         message = f"{words[both[0]]} means yes and {denied} means no, but capitals are ignored"
         raise SettingError("no" if given_no else "yes", message, "list different words under yes: and no:")
     meanings = {**dict.fromkeys(words, True), **dict.fromkeys(denials, False)}
+    hint = "write " + " or ".join(next(iter(known.values()), "") for known in (words, denials))
 
     def read(text: str) -> bool | CellProblem:
         meaning = meanings.get(text.casefold())
-        return CellProblem("C310", hint="write " + " or ".join(meanings)) if meaning is None else meaning
+        return CellProblem("C310", hint=hint) if meaning is None else meaning
 
     return read
 
 
 def _usual_words(language: str, place: int) -> list[str]:
-    return [word for code in {"en": 0, language: 0} for word in YES_NO.get(code, ("", ""))[place].split()]
+    return [word for code in {language: 0, "en": 0} for word in YES_NO.get(code, ("", ""))[place].split()]
 
 
 def _by_folded(words: Iterable[str]) -> dict[str, str]:

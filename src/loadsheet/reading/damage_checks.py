@@ -371,7 +371,10 @@ def _date_warnings(tallies: _Tallies, warning: "partial[Problem]", use: ColumnUs
         if use.kind == "text":
             yield warning("R224", turned, _DATES)
     elif styles := _mixed_styles(tallies, use):
-        yield warning("R225", dates or CellTally(), _STYLES, styles=styles)
+        listed = "; ".join(f"{style} ({tally.count:,}, {tally.rows_text})" for style, tally in styles[:_STYLES_SHOWN])
+        others = sum((tally for _, tally in styles[1:]), start=CellTally())
+        hint = _STYLES if use.formats else _FREE_STYLES
+        yield warning("R225", dates or CellTally(), hint, styles=listed, rows=others.rows_text)
 
 
 def _tally_of(tallies: _Tallies, *kinds: str) -> CellTally | None:
@@ -439,9 +442,9 @@ def _widths(tallies: _Tallies, *kinds: str) -> Counter[int]:
     return widths
 
 
-def _mixed_styles(tallies: _Tallies, use: ColumnUse) -> str:
-    """The date styles of a column as text, if there are several; empty otherwise, or if most values are not dates. A date that a
-    declared format of the column reads has that format's style.
+def _mixed_styles(tallies: _Tallies, use: ColumnUse) -> list[tuple[str, CellTally]]:
+    """The date styles of a column, the most frequent first; none if there is one, or if most values are not dates. A date that a declared
+    format of the column reads has that format's style.
     """
     found: dict[str, CellTally] = {}
     for shape, tally in tallies.items():
@@ -458,12 +461,9 @@ def _mixed_styles(tallies: _Tallies, use: ColumnUse) -> str:
     others = _tally_of(tallies, "text", "digits", "number")
     dates = sum(tally.count for tally in found.values())
     if len(found) < 2 or not _tally_of(tallies, "date") or (others and others.count > dates):
-        return ""
+        return []
     ordered = sorted(found.items(), key=lambda item: -item[1].count)
-    listed = [
-        f"{style.replace('?', 'N')} ({tally.count:,}, {tally.rows_text})" for style, tally in ordered[:_STYLES_SHOWN]
-    ]
-    return "; ".join(listed)
+    return [(style.replace("?", "N"), tally) for style, tally in ordered]
 
 
 _REFORMAT = "format the column as Text before values are typed or imported, and fill it again from its source"
@@ -473,9 +473,9 @@ _ZEROS = (
 )
 _ZEROS_PADDED = f"{_ZEROS}, or let the mapping pad the values"
 _DATES = f"Excel turns texts such as 3-5 or MAR1 into dates; {_REFORMAT}"
-_STYLES = (
-    "write all dates of a column in one style, best as 2026-03-01; day and month may have changed places in some rows"
-)
+_SWAPPED = "day and month may have changed places in some rows"
+_STYLES = f"write all dates of a column in one style; {_SWAPPED}"
+_FREE_STYLES = f"write all dates of a column in one style, best as 2026-03-01; {_SWAPPED}"
 _SUMS_HINT = "the row was read as a record; if it holds sums, delete it, or name their first words in the mapping (totals: begins_with)"
 _ALIKE_HINT = "they count as different records; if they mean the same one, write it in one way"
 _BESIDE_HINT = (

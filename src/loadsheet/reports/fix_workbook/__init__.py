@@ -229,7 +229,9 @@ class _DropFix:
             )
         for problem in (one for table in self.drop.tables for one in warnings_about(table)):
             worded = word_problem(problem, self._words, self._titles)
-            yield line_of(worded.text, worded.todo) + "."
+            line = line_of(worded.text, worded.todo) + "."
+            is_named = not worded.column or worded.column in worded.text
+            yield line if is_named else self._words.say("{place}: {text}", place=worded.column, text=line)
 
     def _add_looked_up(self) -> None:
         """Add the rows that other rows look up, because a corrected key may need any of them. Only of text files: ignored rows do not keep the

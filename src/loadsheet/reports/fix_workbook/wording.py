@@ -8,6 +8,7 @@ write values and hints of problems as English sentences. They are recognized her
 import re
 from collections import defaultdict
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import NamedTuple
 
 from loadsheet.display_text import show_controls
@@ -18,12 +19,13 @@ from loadsheet.similar_text import proposed_value
 
 _PATTERN = re.compile(r", (?:like the pattern|nach dem Muster) .*?(?=, (?:blank means|leer bedeutet)|$)")
 _NOTHING_MEANT = re.compile(r", (?:blank means|leer bedeutet) ?$")
+_LIMIT = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _FOR_OPERATORS = re.compile(r"\bloadsheet (?:retry|resolve)\b")
 
 _OURS = "this value is not in your file: contact the people who run loadsheet"
 """What to do about a value that comes from the mapping, not from a cell."""
 
-_SAID_BETTER = frozenset({"C301", "C306", "C313", "C314", "C315", "C323"})
+_SAID_BETTER = frozenset({"C301", "C306", "C312", "C313", "C314", "C315", "C323"})
 """Problems for which the advice of `TODO` is better than the guide to the column. So it is for a warning of a value out of range."""
 
 
@@ -110,7 +112,10 @@ def _phrase(text: str, words: Words) -> str | None:
 
 
 def _shown(named: Mapping[str, str], words: Words) -> dict[str, str]:
-    return {name: words.day(value) if name == "day" else value for name, value in named.items()}
+    limits = {
+        name: words.decimal(Decimal(named[name])) for name in ("low", "high") if _LIMIT.fullmatch(named.get(name, ""))
+    }
+    return {name: words.day(value) if name == "day" else value for name, value in named.items()} | limits
 
 
 def _sentence(text: str) -> str:
@@ -160,6 +165,7 @@ PROBLEMS = FOR_ITS_SENDER | {
     "R203": "the text cannot be read: it is not {encoding} (line {line})",
     "R204": "the headings were not found: row {row} comes closest but lacks {missing}",
     "R215": "no row with headings found: none of the first {rows} rows holds one of the headings {missing}",
+    "R225": "most dates of the column are written in one way, and these in another: {rows}",
     "R231": "{reason}; at most {limit} are read",
     "R232": "reading the file was stopped: {reason}",
     "R243": 'the heading "{label}" does not appear as often or in the order that was agreed; it is in the columns {columns}',
@@ -199,13 +205,11 @@ TODO = {
     "R213": "put the whole value into quotes",
     "R214": "delete the blank rows above it",
     "R215": "send a table with these headings",
-    "R221": "format the column as text and fill it again from its source",
-    "R222": "format the column as text and fill it again from its source",
-    "R223": "format the column as text and fill it again from its source",
-    "R224": "format the column as text and fill it again from its source",
+    **dict.fromkeys(
+        ("R221", "R222", "R223", "R224", "R253"), "format the column as text and fill it again from its source"
+    ),
     "R254": "leave such cells blank",
-    "R253": "format the column as text and fill it again from its source",
-    "R225": "write all dates of a column in one style, best as 2026-03-01",
+    "R225": "write all dates of a column in one style",
     "R226": "export it again as UTF-8, without HTML",
     "R227": "let Excel convert them to numbers (the green corner), or check their decimal mark",
     "R228": "nothing to do: they are left out",
@@ -452,6 +456,7 @@ SENTENCES = (
     "Excel drops leading zeros of numbers",
     "ignore this if the values are meant to be short, such as postcodes of another country",
     "Excel turns texts such as 3-5 or MAR1 into dates",
+    "write all dates of a column in one style",
     "write all dates of a column in one style, best as 2026-03-01",
     "day and month may have changed places in some rows",
     "the row was read as a record",
