@@ -196,6 +196,13 @@ def test_an_example_that_is_cut_says_so(tmp_path):
     assert '      1x not a number (C302)   e.g. in.csv:2 Gewicht "' + "z" * 29 + '…"' in shown("z" * 31)
 
 
+def test_what_the_exchange_said_is_readable_as_a_whole(tmp_path):
+    said = 'an answer that the interface does not describe: status 500, "boom"'
+    unknown = replace(weight_problem("in.csv", 2, found=said), code="X702", values={"text": said})
+    found = lines(tmp_path, (order(1), unknown), sent=False)
+    assert f'      1x outcome unknown (X702)   e.g. in.csv:2 Gewicht "{said}"' in found
+
+
 def lines(folder, *documents, file="in.csv", sent=True, listed=(), **settings):
     """What the terminal reads of a run of one file; each of its documents has a row."""
     with run_begun(folder, **settings) as (ledger, run, chosen):

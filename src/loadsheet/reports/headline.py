@@ -28,7 +28,7 @@ _MARKS = {GOOD: "✓", NOTE: "✗", BAD: "✗", PLAIN: "·", "": "✗"}  # no to
 _UNFINISHED = frozenset({"A103", "A104", "A107"})  # problems of files that are taken once they are complete
 _FILES_SHOWN, _PROBLEMS_SHOWN, _KEYS_SHOWN = 5, 5, 5
 _NAME_MAX = 44  # characters of a file's name on the terminal
-_VALUE_MAX = 30  # characters of an example
+_VALUE_MAX, _ANSWER_MAX = 30, 120  # characters of an example: a value of a cell, and what the exchange said
 _CODED = re.compile(r"([A-Z][0-9]{3}) [a-z]+: (.*)", re.DOTALL)  # a problem as a line of text
 _TODO = {
     Verdict.INVALID: "to be corrected by the sender",
@@ -351,7 +351,8 @@ def _problem_line(problem: ProblemSummary, example: CauseSummary | None) -> str:
     places = example.places if example is not None and example.places else problem.places
     if places:
         found = example.found[0] if example is not None and example.found else ""
-        value = f' "{found if len(found) <= _VALUE_MAX else found[: _VALUE_MAX - 1] + "…"}"' if found else ""
+        most = _ANSWER_MAX if problem.code[0] == "X" else _VALUE_MAX
+        value = f' "{found if len(found) <= most else found[: most - 1] + "…"}"' if found else ""
         text += f"   e.g. {places[0]}{value}"
     return text
 
