@@ -79,6 +79,25 @@ def test_an_old_name_in_the_file_counts_and_is_warned_of_once_with_the_new_one(w
     assert {one.name: one.origin for one in trace(settings)}["dispatch.window"] == "loadsheet.toml line 1"
 
 
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("LOADSHEET_INBX", "LOADSHEET_INBOX"),
+        ("LOADSHEET_DISPATCH_WINDOW", "LOADSHEET_DISPATCH__WINDOW"),
+        ("LOADSHEET_DISPTCH__WINDOW", "LOADSHEET_DISPATCH__WINDOW"),
+        ("LOADSHEET_PORT_8080_TCP_ADDR", ""),  # as Kubernetes sets it for a service of this name
+        ("LOADSHEET_VERSION", ""),
+        ("LOADSHEET_CONFIG", ""),
+        ("LOADSHEET_DISPATCH__WINDOW", ""),
+    ],
+)
+def test_a_variable_that_is_nearly_a_setting_is_warned_of(write, monkeypatch, variable, meant):
+    write("quiet = true")
+    monkeypatch.setenv(variable, "loadsheet.toml" if variable == "LOADSHEET_CONFIG" else "7")
+    told = [f"{variable} is not a setting and has no effect; did you mean {meant}?"] if meant else []
+    assert warned()[1] == told
+
+
 def test_an_old_name_in_a_shippers_table_and_in_variables(write, monkeypatch):
     write("[shippers.acme]", "window = 30", "[shippers.birch]")
     monkeypatch.setenv("LOADSHEET_CANARY", "7")
@@ -137,12 +156,14 @@ def test_a_folder_that_no_longer_exists_is_said(tmp_path, monkeypatch):
             '[assumptions]\nunknown_field = "ignore"',
             "assumptions.unknown_field: unknown setting; did you mean assumptions.unknown_fields?",
         ),
-        ('dispatch.connections = "many"', "dispatch.connections: must be a valid integer"),
+        ('quiet = "maybe"', "quiet: must be true, false or auto"),
+        ("token_keyring = 5", "token_keyring: must be true, false or a name"),
+        ('dispatch.connections = "many"', "dispatch.connections: must be a whole number"),
         ("dispatch.connections = ", "loadsheet.toml: "),
         ("[dispatch]\nwindw = 3", "dispatch.windw: unknown setting; did you mean dispatch.window?"),
         ("[reading]\nwindow = 3", "reading.window: unknown setting; did you mean dispatch.window?"),
         ("reading_cpu = 3", "reading_cpu: unknown setting; did you mean reading.cpu_s?"),
-        ("dispatch = 3", "dispatch: must be a valid dictionary"),
+        ("dispatch = 3", "dispatch: must be a table"),
         ("[dispatch]\nwindow = 0", "dispatch.window: must be greater than 0"),
     ],
 )
@@ -158,15 +179,15 @@ def test_a_wrong_variable_is_named_without_its_value(monkeypatch):
     monkeypatch.setenv("LOADSHEET_DISPATCH__WINDOW", "s3cret")
     with pytest.raises(SettingsError) as refused:
         Settings.load()
-    assert str(refused.value) == "dispatch.window: must be a valid integer (environment LOADSHEET_DISPATCH__WINDOW)"
+    assert str(refused.value) == "dispatch.window: must be a whole number (environment LOADSHEET_DISPATCH__WINDOW)"
 
 
 def test_on_stderr_a_warning_is_one_line_without_the_line_of_the_file(folder, write):
     write('notify = "json://u:s3cret@h"')
     words = [sys.executable, "-m", "loadsheet", "config"]
     done = subprocess.run(words, cwd=folder, env=dict(os.environ), capture_output=True, text=True, check=False)
-    (line,) = [line for line in done.stderr.splitlines() if "Warning" in line]
-    assert "notify is now notifications.urls" in line
+    (line,) = [line for line in done.stderr.splitlines() if "notify" in line]
+    assert line.startswith("loadsheet: loadsheet.toml: notify is now notifications.urls")
     assert "s3cret" not in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
 

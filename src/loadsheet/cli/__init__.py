@@ -16,6 +16,7 @@ import os
 import sys
 import tempfile
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -127,6 +128,7 @@ def loadsheet() -> None:
 
 def main() -> None:
     """Run the command line and end the process with its exit code."""
+    warnings.formatwarning = lambda text, *_, **__: f"loadsheet: {text}\n"
     gc.set_threshold(50_000)  # rows make many objects and no cycles: the default costs 10 % more time
     sys.exit(invoke(sys.argv[1:]))
 

@@ -29,6 +29,7 @@ from loadsheet.settings.sources import (
     set_in,
     shared,
     variables_of,
+    warn,
 )
 
 __all__ = ["EMBEDDED", "ReadingSettings", "Settings", "every_field", "shippers_in"]
@@ -49,6 +50,7 @@ _CHECKED: set[tuple[object, ...]] = set()
 def load(config: Path | None, shipper: str, given: Mapping[str, Any]) -> Settings:
     """The settings from all sources, as `Settings.load` says."""
     file, names = _declared(config)
+    _warn_of_variables()
     wanted = shipper or os.environ.get(f"{PREFIX}SHIPPER", "")
     kept = {name: value for name, value in given.items() if value is not None}
     own: frozenset[str] = frozenset()
@@ -65,7 +67,7 @@ def load(config: Path | None, shipper: str, given: Mapping[str, Any]) -> Setting
         return Settings.model_validate(nested(found), context=Sources(file, found, own))
     except ValidationError as error:
         wrong = [_explain(details["loc"], details["msg"], found) for details in error.errors()]
-        raise SettingsError("\n".join(wrong)) from None
+        raise SettingsError("\n".join(dict.fromkeys(wrong))) from None
 
 
 def shippers_in(config: Path | None = None) -> tuple[str, ...]:
@@ -82,9 +84,13 @@ def _declared(config: Path | None) -> tuple[Path | None, tuple[str, ...]]:
 
 def _explain(location: tuple[int | str, ...], message: str, found: Layer) -> str:
     message = message.removeprefix("Value error, ").replace("Input should be", "must be").partition(", unable to")[0]
+    for words, plain in _PLAIN.items():
+        message = message.replace(words, plain)
     if not location:  # settings that contradict each other
         return message
     steps = tuple(str(step) for step in location)
+    if steps[0] in _ALSO_A_WORD:  # one error for each kind of value that it takes
+        steps, message = steps[:1], f"must be {_ALSO_A_WORD[steps[0]]}"
     name = ".".join(steps)
     lengths = range(len(steps), 0, -1)
     place = next((found[steps[:length]].place for length in lengths if steps[:length] in found), "")
@@ -94,6 +100,23 @@ def _explain(location: tuple[int | str, ...], message: str, found: Layer) -> str
         return f"{where}{name}: {message}{variable}"
     close = closest_name(name)
     return f"{where}{name}: unknown setting" + (f"; did you mean {close}?" if close else "")
+
+
+_PLAIN = {"a valid integer": "a whole number", "a valid boolean": "true or false", "a valid dictionary": "a table"}
+_ALSO_A_WORD = {"quiet": "true, false or auto", "token_keyring": "true, false or a name"}
+
+
+def _warn_of_variables() -> None:
+    """Warn about variables that look like one of a setting and are none. Others with our prefix may belong to other programs."""
+    for variable in os.environ:
+        path = tuple(variable.upper().removeprefix(PREFIX).lower().split(BETWEEN))
+        is_ours = variable.upper().startswith(PREFIX) and path[0] not in _OTHER_VARIABLES
+        if is_ours and not _is_setting(current_path(path)) and (close := closest_name(".".join(path), cutoff=0.8)):
+            meant = f"{PREFIX}{close.upper().replace('.', BETWEEN)}"
+            warn(f"{variable} is not a setting and has no effect; did you mean {meant}?")
+
+
+_OTHER_VARIABLES = frozenset({"config", "shipper", "shippers"})
 
 
 def declared(file: Path | None) -> tuple[str, ...]:
@@ -159,8 +182,8 @@ def _is_setting(path: Sequence[str]) -> bool:
     return inner is None or len(path) == 1 or path[1] in inner
 
 
-def closest_name(name: str) -> str:
-    """The setting, such as `dispatch.window`, that a wrong name most likely means; empty if none is close."""
+def closest_name(name: str, cutoff: float = 0.6) -> str:
+    """The setting, such as `dispatch.window`, that a wrong name most likely means; empty if none is close (0 to 1)."""
     known = {old: ".".join(path) for old, path in OLD_NAMES.items()}
     for first, field in Settings.model_fields.items():
         inner = getattr(field.annotation, "model_fields", None)
@@ -172,7 +195,7 @@ def closest_name(name: str) -> str:
     if leaf in known:  # the right name in the wrong section
         return known[leaf]
     for wanted in (name, leaf):
-        if close := difflib.get_close_matches(wanted, known, n=1):
+        if close := difflib.get_close_matches(wanted, known, n=1, cutoff=cutoff):
             return known[close[0]]
     return ""
 

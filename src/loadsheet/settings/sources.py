@@ -152,9 +152,9 @@ def _layer(named: Iterable[tuple[SettingOrigin, Steps]]) -> Layer:
     for found, steps in named:
         name, path = steps[0].lower(), current_path(steps)
         if name in RETIRED:
-            _warn(f"{found.place}: {name} has no effect any more: {RETIRED[name]}; remove it")
+            warn(f"{found.place}: {name} has no effect any more: {RETIRED[name]}; remove it")
         elif name in OLD_NAMES:
-            _warn(
+            warn(
                 f"{found.place}: {name} is now {'.'.join(OLD_NAMES[name])}; {_how_now(found, steps)}. The old name is removed in 0.7.0."
             )
             old[path] = found
@@ -173,7 +173,8 @@ def _how_now(found: SettingOrigin, steps: Steps) -> str:
     return f"set {before}{section.upper()}{BETWEEN}{name.upper()}{after}"
 
 
-def _warn(text: str) -> None:
+def warn(text: str) -> None:
+    """Warn about settings that are not used as they are written."""
     # The source line is not shown: it may contain a secret. Each text is shown once: hundreds of shippers may share a file.
     warnings.warn_explicit(text, FutureWarning, "<settings>", 1, registry=_WARNED)
 
