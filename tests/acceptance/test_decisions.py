@@ -264,6 +264,19 @@ def test_retry_brings_back_what_was_refused_or_held(house, tmp_path):
         assert house.command("retry", "--held").returncode == 1
 
 
+def test_retry_takes_several_keys_and_names_those_without_an_entry_to_send(house):
+    drop_events(house, 1, 2, 3)
+    house.run(LOADSHEET_VERIFICATION__PARENTS="send")
+    assert states(house, "order.status") == ["refused", "refused", "refused"]
+    some = house.command("retry", order_id(1), order_id(3), "A-misspelt", order_id(1))
+    assert (some.returncode, some.stderr) == (1, "no entry of A-misspelt is refused or held\n")
+    assert states(house, "order.status") == ["ready", "refused", "ready"]
+    assert house.command("retry", order_id(2), "--json").returncode == 0
+    assert states(house, "order.status") == ["ready", "ready", "ready"]
+    none = house.command("retry", order_id(1), order_id(2))
+    assert (none.returncode, none.stderr) == (1, "no matching entry is refused or held\n")
+
+
 def test_a_dry_run_says_how_long_sending_takes_at_the_rate_of_the_last_run(house, tmp_path):
     with misbehaving(tmp_path) as served:
         where = ("--exchange", served.url)

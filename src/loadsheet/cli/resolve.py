@@ -85,9 +85,9 @@ def resolve(*, settings: "Settings", key: str | None, decision: DecisionOptions,
 
 
 class RetryOptions(NamedTuple):
-    """Which entries to release: those of a key, of a file, or all of these states; and whether they are only shown."""
+    """Which entries to release: those of keys, of a file, or all of these states; and whether they are only shown."""
 
-    key: str | None
+    wanted: tuple[str, ...]
     file: str | None
     held: bool
     refused: bool
@@ -95,7 +95,7 @@ class RetryOptions(NamedTuple):
 
 
 @click.command()
-@click.argument("key", required=False, shell_complete=keys("refused", "held"))
+@click.argument("wanted", metavar="[KEY]...", nargs=-1, shell_complete=keys("refused", "held"))
 @click.option("--file", "file", help="All refused or held entries of this file.")
 @click.option("--held", is_flag=True, help="Only held entries.")
 @click.option("--refused", is_flag=True, help="Only entries that the exchange refused.")
@@ -106,26 +106,29 @@ class RetryOptions(NamedTuple):
 @JSON
 @grouped(options=RetryOptions)
 def retry(*, settings: "Settings", options: RetryOptions, comment: str, who: str, as_json: bool) -> int:
-    """Make refused or held entries ready again: the next run sends them.
+    """Make refused or held entries ready again: the next run sends them. Several KEYs may be given.
 
     A held change of an accepted record is sent as an update. Records with an unknown outcome are not released here: use loadsheet
     resolve.
     """
     from loadsheet.ledger import State
 
-    key, file, held, refused, dry_run = options
-    if not (key or file or held or refused):
-        raise click.UsageError("give a KEY, --file NAME, --held or --refused")
+    wanted, file, held, refused, dry_run = options
+    if not (wanted or file or held or refused):
+        raise click.UsageError("give KEYs, --file NAME, --held or --refused")
     if not dry_run:
         _refuse_to_decide(settings)
     states = [state for state, wanted in ((State.HELD, held), (State.REFUSED, refused)) if wanted]
     with ledger_to_read(settings) if dry_run else held_ledger(settings) as ledger:
-        found = list(candidates(ledger, key, file, states or [State.HELD, State.REFUSED]))
+        found = list(candidates(ledger, wanted, file, states or [State.HELD, State.REFUSED]))
         going = [candidate for candidate in found if not candidate.retry.refusal]
         if going and not dry_run:
             release(ledger, going, who or getpass.getuser(), comment)
     print_candidates(found, as_json=as_json, dry_run=dry_run)
-    return 0 if going else exit_codes.NOTHING_FOUND
+    missing = [key for key in wanted if not any(_is_of(candidate.entry, key) for candidate in found)]
+    if missing and found:
+        say(f"no entry of {', '.join(missing)} is refused or held")
+    return 0 if going and not missing else exit_codes.NOTHING_FOUND
 
 
 def _refuse_to_decide(settings: "Settings") -> None:
@@ -381,21 +384,28 @@ class RetryCandidate(NamedTuple):
     retry: "Retry"
 
 
-def candidates(ledger: "Ledger", key: str | None, file: str | None, states: "list[State]") -> Iterator[RetryCandidate]:
-    """The requested entries in these states, each with the verdict on it."""
+def candidates(
+    ledger: "Ledger", wanted: tuple[str, ...], file: str | None, states: "list[State]"
+) -> Iterator[RetryCandidate]:
+    """The requested entries in these states, each once, with the verdict on it."""
     from loadsheet.ledger.decisions import judge_retry
 
     queries = ledger.queries
     if file:
         entries: Iterator[Entry] = (entry for drop in queries.drops_named(file) for entry in queries.entries_of(drop))
-    elif key:
-        entries = iter(queries.entries_by_key(key))
+    elif wanted:
+        named = {entry.id: entry for key in wanted for entry in queries.entries_by_key(key)}
+        entries = iter(named.values())
     else:
         entries = queries.entries_in(*states)
     for entry in entries:
-        if entry.state in states and (not key or entry.key == key or entry.key.startswith(f"{key}/")):
+        if entry.state in states and (not wanted or any(_is_of(entry, key) for key in wanted)):
             heads = queries.heads_beside(entry)
             yield RetryCandidate(entry, judge_retry(entry, queries.attempts_of(entry.id), heads))
+
+
+def _is_of(entry: "Entry", key: str) -> bool:
+    return entry.key == key or entry.key.startswith(f"{key}/")
 
 
 def release(ledger: "Ledger", going: list[RetryCandidate], who: str, comment: str) -> None:
