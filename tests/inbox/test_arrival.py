@@ -18,11 +18,13 @@ from inbox_files import RUN, drop, left, lies_in, names, settings_in, settled, t
 from monitored_runs import house
 from orders import MAPPINGS
 
-from loadsheet.errors import FolderError
+from loadsheet.cli.doctor import examine
+from loadsheet.errors import FolderError, MappingError
 from loadsheet.inbox import archive, claim, scan, scan_read_only, scan_without_waiting
 from loadsheet.inbox.files import is_written_to, needs_polling, shows_open_writers
 from loadsheet.inbox.sightings import Sightings, file_signature
-from loadsheet.ledger.location import network_kind
+from loadsheet.ledger.location import network_kind, read_note
+from loadsheet.mapping.mapping_folder import mapping_files
 from loadsheet.places import file_system_of
 from loadsheet.settings import Settings
 
@@ -207,6 +209,28 @@ def test_a_file_that_may_not_be_read_is_named_and_the_others_are_processed(ordin
     found = scan(ordinary, sleep=never, clock=later())
     (ordinary.inbox / "closed").chmod(0o755)
     assert (names(found), left(found, "A105")) == (["good.csv"], ("bad.csv", "closed/"))
+
+
+def test_a_folder_that_may_not_be_entered_is_named_with_what_to_do_and_the_doctor_goes_on(ordinary):
+    mappings = ordinary.inbox.parent / "mappings"
+    settings = ordinary.model_copy(update={"mappings": mappings})
+    closed = (settings.state, mappings, settings.inbox)
+    for folder in closed:
+        folder.mkdir(exist_ok=True)
+    settings.inbox.chmod(0)
+    with pytest.raises(FolderError, match="Let the user that loadsheet runs as read it"):
+        scan(settings, sleep=never)
+    for folder in closed:
+        folder.chmod(0)
+    with pytest.raises(FolderError, match="Let the user that loadsheet runs as read and write it"):
+        read_note(settings.state / "ledger.db")
+    with pytest.raises(MappingError, match="cannot be read: Permission denied"):
+        mapping_files(mappings)
+    findings = list(examine(settings, lambda: datetime.now(UTC), quick=True))
+    found = {one.check for one in findings if one.level == "wrong"}
+    for folder in closed:
+        folder.chmod(0o755)
+    assert {"ledger", "mappings"} <= found
 
 
 def test_the_memory_is_shared_by_runs_and_lost_with_a_restart_of_the_machine(place, machine, tmp_path):

@@ -72,11 +72,13 @@ def wrong(check: str, text: str, todo: str = "") -> DoctorFinding:
 
 
 def checked(check: str, run_check: Callable[[], Iterable[DoctorFinding]]) -> Iterator[DoctorFinding]:
-    """The findings of `run_check`; a LoadsheetError ends it and becomes the last finding."""
+    """The findings of `run_check`; a LoadsheetError or a file that may not be read ends it and becomes the last finding."""
     try:
         yield from run_check()
     except LoadsheetError as error:
         yield wrong(check, error.found, error.todo)
+    except PermissionError as error:
+        yield wrong(check, f"{error.filename} cannot be read", "let the user that loadsheet runs as read it")
 
 
 @click.command()
@@ -173,7 +175,7 @@ def examine(
 
     yield from checks.settings_file(settings)
     yield from checks.folders(settings)
-    yield from checks.free_space(settings)
+    yield from checked("space", lambda: checks.free_space(settings))
     yield from checked("extras", lambda: checks.installed_extras(settings))
     yield from checked("mappings", lambda: checks.mappings(settings))
     yield from checked("ledger", lambda: checks.ledger(settings, clock(), quick=quick))

@@ -106,7 +106,11 @@ def _too_open(name: str, folder: Path) -> DoctorFinding | None:
 def _volumes(settings: Settings) -> Iterator[DoctorFinding]:
     if not (settings.inbox.is_dir() and settings.state.is_dir()):
         return
-    if _mount(settings.inbox) == _mount(settings.state):
+    try:
+        is_one = _mount(settings.inbox) == _mount(settings.state)
+    except PermissionError:  # the folder has a finding of its own
+        return
+    if is_one:
         yield ok("volume", "inbox and state are on the same volume: files are claimed by renaming")
         return
     yield warning(
@@ -190,19 +194,19 @@ def user(*, root_allowed: bool) -> Iterator[DoctorFinding]:
     if not root_allowed and hasattr(os, "geteuid") and os.geteuid() == 0:
         yield warning("user", "running as root", "create a user for loadsheet (loadsheet deploy systemd names one)")
         return
-    yield ok("user", _user())
+    yield ok("user", _user().removeprefix("the user "))
 
 
 def _user() -> str:
-    """The name or number of the user this process runs as."""
+    """The user this process runs as, by name or number."""
     if not hasattr(os, "geteuid"):
         return os.environ.get("USERNAME", "this user")
     try:
         import pwd
 
-        return pwd.getpwuid(os.geteuid()).pw_name
+        return f"the user {pwd.getpwuid(os.geteuid()).pw_name}"
     except KeyError:  # a container's user may have no name
-        return f"user {os.geteuid()}"
+        return f"the user {os.geteuid()}"
 
 
 def mappings(settings: Settings) -> Iterator[DoctorFinding]:

@@ -407,9 +407,9 @@ def _walk(top: Path, patterns: Sequence[str]) -> _Listing:
                 entries = list(scanned)
         except OSError as error:
             if folder == str(top):
-                raise FolderError(
-                    f"{top} cannot be read ({error.strerror}). Create it or set another folder"
-                ) from error
+                denied = isinstance(error, PermissionError)
+                advice = "Let the user that loadsheet runs as read it" if denied else "Create it or set another folder"
+                raise FolderError(f"{top} cannot be read ({error.strerror}). {advice}") from error
             found.left.append(_unreadable(_name(folder, top) + "/"))
             continue
         for entry in entries:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import msgspec
 from sqlalchemy import Connection, delete
 
-from loadsheet.errors import LedgerError, LedgerUnwritable, SettingsError
+from loadsheet.errors import FolderError, LedgerError, LedgerUnwritable, SettingsError
 from loadsheet.ledger.ledger_tables import meta, stored_value
 from loadsheet.places import MOUNTS, file_system_of, sync_folder
 
@@ -198,11 +198,14 @@ def _write_durably(path: Path, value: object) -> None:
 
 
 def _read(path: Path, kind: type[Stored], what: str, todo: str) -> Stored | None:
-    """The value in a file of JSON. None if there is no file. Raises LedgerError with `what` and `todo` if it cannot be read."""
+    """The value in a file of JSON. None if there is no file. Raises LedgerError with `what` and `todo` if it cannot be read, and FolderError if it may not be."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except FileNotFoundError:
         return None
+    except PermissionError as error:
+        text = f"{path.parent} cannot be read ({error.strerror}). Let the user that loadsheet runs as read and write it"
+        raise FolderError(text) from error
     except (OSError, msgspec.MsgspecError) as error:
         raise LedgerError(f"{path}, {what}, cannot be read ({error}); {todo}") from error
 

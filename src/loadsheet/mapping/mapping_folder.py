@@ -171,12 +171,16 @@ def of_shipper(mapping: CompiledMapping, shipper: str) -> CompiledMapping:
 
 def mapping_files(folder: Path) -> list[Path]:
     """The mapping files of a folder by name, then those in each shipper's folder below it. Files in `base` are excluded: they are only
-    extended.
+    extended. Raises MappingError for a folder that cannot be read.
     """
-    entries = sorted(folder.iterdir())
-    shippers = (entry for entry in entries if entry.is_dir() and entry.name != BASES)
-    inner = (path for shipper in shippers for path in sorted(shipper.iterdir()))
-    return [path for path in (*entries, *inner) if path.suffix in {".yaml", ".yml"} and path.is_file()]
+    try:
+        entries = sorted(folder.iterdir())
+        shippers = (entry for entry in entries if entry.is_dir() and entry.name != BASES)
+        inner = (path for shipper in shippers for path in sorted(shipper.iterdir()))
+        return [path for path in (*entries, *inner) if path.suffix in {".yaml", ".yml"} and path.is_file()]
+    except OSError as error:
+        hint = "let the user that loadsheet runs as read and enter it"
+        raise MappingError(f"cannot be read: {error.strerror}", file=str(error.filename), hint=hint) from error
 
 
 def original_name(name: str) -> str:
