@@ -16,6 +16,7 @@ from loadsheet.cli import loadsheet as command_line
 from loadsheet.cli.check import explanations
 from loadsheet.problems import CATALOGUE
 
+README = Path(__file__).parents[2] / "README.md"
 HEADER = "Order,Deliver to,Street,City,Postcode,Country,Collect,Deliver,Item,Weight (kg),Value\n"
 
 
@@ -49,6 +50,11 @@ def test_existing_files_are_kept(tmp_path):
 def test_the_demo_sends_the_samples(tmp_path):
     done = loadsheet(tmp_path, "demo")
     assert (done.returncode, "580 of 580 rows accounted for" in done.stdout) == (0, True), done.stdout + done.stderr
+    (shown,) = re.findall(r"ends like this:\n\n```\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    printed, promised = (
+        {re.sub(r" · [0-9.]+ s +\(run .*", "", line) for line in text.splitlines()} for text in (done.stdout, shown)
+    )
+    assert [line for line in promised - printed if not line.startswith(("→", "  …"))] == []
 
 
 def test_an_exchange_is_written_into_the_settings_unless_it_is_no_address(tmp_path):
