@@ -273,7 +273,7 @@ class _Tally:
 
     def _say(self) -> str:
         spread = f" in {self._spread()}" if self.count > 1 else ""
-        if self.style and self.at.column:
+        if self.style and self.at.column and self.count > 1:
             return f"column {self.at.column} reads as {_STYLES[self.style]}{spread}"
         place = f"column {self.at.column}: " if self.at.column else ""
         if self.same_text:
@@ -343,8 +343,10 @@ def _dates(tally: _Tally) -> str:
     if tally.style:
         swapped = _swapped(tally.style)
         is_trap = bool(swapped) and any(_fits(example, swapped) for example in expected.split(" or "))
-        remark = "; dates with a day up to 12 were read with day and month swapped" if is_trap else ""
-        return f'set dates: ["{tally.style}"] (or formats of the column){remark}'
+        if is_trap:
+            remark = "dates with a day up to 12 were read with day and month swapped"
+            return f'set dates: ["{tally.style}"] (or formats of the column); {remark}'
+        return f'add "{tally.style}" to dates (or to formats of the column)'
     if tally.styles and tally.values and not _CLOCK_ONLY.fullmatch(expected):
         either = " or ".join(f'["{style}"]' for style in tally.styles[:2])
         return f"the values can be read in two ways: set dates: {either}"

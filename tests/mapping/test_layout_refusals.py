@@ -113,7 +113,7 @@ CASES = {  # by the name of the example: what is changed in it or its code table
         ('{holidays: [2026-04-03, "2026-04-06"], file: lookups/holidays.csv}', "{}", "7:3: the calendar DE says no day off (write weekend, holidays or file)"),
         ('{holidays: [2026-04-03, "2026-04-06"], file: lookups/holidays.csv}', "{weekend: [mondy]}", "7:18: weekend: mondy is not one of monday, tuesday, wednesday, thursday, friday, saturday, sunday (did you mean monday?)"),
         ('{holidays: [2026-04-03, "2026-04-06"], file: lookups/holidays.csv}', "{weekend: [monday, tuesday, wednesday, thursday, friday, saturday, sunday]}", "7:17: the calendar DE has no working day"),
-        ("holidays.csv", "none.csv", "7:52: lookups/none.csv cannot be read: No such file or directory (the path is relative to the mapping)"),
+        ("holidays.csv", "none.csv", "7:52: lookups/none.csv cannot be read: No such file or directory (the path is relative to this file)"),
         ("lookups/holidays.csv", "../../none.csv", "7:52: ../../none.csv is not in the folder of mappings (write a path relative to the mapping, to a file in the folder of mappings)"),
         ("due, ", "days, ", '15:43: "days" is a number; $format needs a date'),
         ("(day, days)", '(day, days, "US")', '13:61: there is no calendar "US" (known: DE)'),

@@ -132,7 +132,7 @@ CHANGES = {
         "type: quantity": "m.yaml:17:33: quantity needs a unit (such as unit: kg)",
     },
     "file: states.csv": {
-        "file: stats.csv": "m.yaml:20:18: stats.csv cannot be read: No such file or directory (the path is relative to the mapping)",
+        "file: stats.csv": "m.yaml:20:18: stats.csv cannot be read: No such file or directory (the path is relative to this file)",
     },
     "value: [name, colour]": {
         "value: [nam, colour]": 'm.yaml:20:48: states.csv has no column "nam" (did you mean name?)',

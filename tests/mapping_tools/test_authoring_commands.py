@@ -86,6 +86,22 @@ def test_a_mistake_is_shown_in_its_line_with_a_caret_on_a_terminal(house, on_a_t
     assert line.startswith(f"{found['file']}:{found['line']}:{found['column']}: ")
 
 
+def test_a_mistake_in_a_base_is_one_mistake_however_many_mappings_extend_it(tmp_path):
+    with_mappings(tmp_path, "alder-parcels", "birch-parcels")
+    shutil.copytree(ROOT / "mappings" / "base", tmp_path / "mappings" / "base")
+    base = tmp_path / "mappings" / "base" / "parcels.yaml"
+    base.write_text(base.read_text(encoding="utf-8").replace("version: ", "versoin: ", 1), encoding="utf-8")
+    done = loadsheet(tmp_path, "mapping", "lint")
+    assert done.stdout.count("base/parcels.yaml:") == done.stdout.count('unknown key "versoin"') == 1
+    assert "2 mapping files, " in done.stderr
+
+
+def test_a_folder_that_does_not_exist_is_named_with_the_folder_it_is_looked_for_in(tmp_path):
+    """A scheduler may start in another folder than the one with the settings."""
+    (tmp_path / "inbox").mkdir()
+    assert f"mappings: there is no such folder in {tmp_path} (" in loadsheet(tmp_path, "run").stderr
+
+
 @given(
     line=st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1, max_size=300), data=st.data()
 )

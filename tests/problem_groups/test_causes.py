@@ -57,6 +57,7 @@ def test_four_thousand_dates_in_another_style_are_one_cause_with_the_format_to_s
         == 'set dates: ["%m/%d/%Y %H:%M"] (or formats of the column); dates with a day up to 12 were read with day and month swapped'
     )
     assert (cause.count, cause.keys, len(cause.places), len(cause.found)) == (4000, 4000, 3, 3)
+    assert "reads as" not in only(*cells("C304", texts[0], expected="31/03/2026 14:05")).say, "one cell is no column"
 
 
 TYPED = cells("C306", "NSTR", "NSTR", expected="NSTAR", hint="did you mean NSTAR?")
@@ -66,6 +67,8 @@ PROPOSED = [
     # one value of no style takes the format away, but not what the column takes
     (cells("C304", "03/25/2026", "soon", expected="31/03/2026"), "expected: 31/03/2026"),
     (cells("C304", "03/04/2026", expected="31.03.2026"), 'the values can be read in two ways: set dates: ["%d/%m/%Y"] or ["%m/%d/%Y"]'),
+    # the mapping reads most dates of the column: its format stays beside this one
+    (cells("C304", "10.03.26", "31.03.26", expected="31.03.2026"), 'add "%d.%m.%y" to dates (or to formats of the column)'),
     (cells("C304", "2026-03-10", expected="14:05:00 or 14:05"), ""),
     (cells("C304", "2026-03-10 08:00", expected="a date without a time"), "the cells also hold times of day: use type: datetime"),
     (cells("C304", "46357.5", "46358", expected="a date", hint="the cell is a number; format it as a date"),
@@ -105,7 +108,7 @@ def test_a_proposal_follows_from_what_was_seen(problems, proposal):
 def test_a_proposed_format_reads_every_value(moments):
     texts = [moment.strftime("%m/%d/%Y %H:%M") for moment in moments]
     cause = only(*cells("C304", *texts, expected="31.03.2026 14:05"))
-    if cause.proposal.startswith("set dates"):
+    if cause.proposal.startswith(("set dates", "add ")):
         read = format_parser(cause.proposal.split('"')[1], None)
         assert [read(text) for text in texts] == [moment.replace(second=0, microsecond=0) for moment in moments]
     else:

@@ -55,7 +55,8 @@ def lint(files: tuple[Path, ...], *, mappings: Path | None, config: Path | None,
     paths = files or (tuple(mapping_files(settings.mappings)) if settings.mappings.is_dir() else ())
     examined = [examine(path, settings.assumptions, home_of(path, settings)) for path in paths]
     sound = [loaded for loaded, _ in examined if loaded is not None]
-    findings = [finding for _, found in examined for finding in found]
+    # a mistake in a base mapping is found for each mapping that extends it
+    findings = list({str(finding): finding for _, found in examined for finding in found}.values())
     if as_json:
         names = ("file", "line", "column", "text", "hint")
         print_json([{name: getattr(finding, name) for name in names} for finding in findings])

@@ -72,7 +72,7 @@ _ADVICE = {  # by words of SQLite's message
     "locked": "; another program has it open",
     "malformed": "; it is damaged",
     "not a database": "; it is damaged or not a ledger",
-    _FAILED: "; the disk failed: check it before running again",
+    _FAILED: "; the disk is full or failed: check it before running again",
 }
 _KEPT = 16
 _engines: "OrderedDict[tuple[Address, bool], Engine]" = OrderedDict()

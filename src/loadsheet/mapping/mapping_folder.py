@@ -137,7 +137,8 @@ def load_folder(folder: Path, assumptions: Assumptions) -> LoadedMappings:
     """
     if not folder.is_dir():
         hint = "`loadsheet init` makes one, or set mappings to the folder of mapping files"
-        raise MappingError("there is no such folder", file=str(folder), hint=hint)
+        where = "" if folder.is_absolute() else f" in {Path.cwd()}"
+        raise MappingError(f"there is no such folder{where}", file=str(folder), hint=hint)
     examined = [(path, *examine(path, assumptions, folder)) for path in mapping_files(folder)]
     if not examined:  # as on a volume that is not mounted
         hint = "copy mapping files into it, or draft one: loadsheet mapping suggest FILE"

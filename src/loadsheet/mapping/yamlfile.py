@@ -84,7 +84,7 @@ class YamlFile:
             content = path.read_bytes()
             content.decode("utf-8-sig")
         except OSError as error:
-            self.refuse(loc, f"{named} cannot be read: {error.strerror}", "the path is relative to the mapping")
+            self.refuse(loc, f"{named} cannot be read: {error.strerror}", "the path is relative to this file")
         except UnicodeDecodeError as error:
             self.refuse(loc, f"{named} is not UTF-8: first bad byte at offset {error.start}")
         else:
