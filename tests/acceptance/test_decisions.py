@@ -277,6 +277,24 @@ def test_retry_takes_several_keys_and_names_those_without_an_entry_to_send(house
     assert (none.returncode, none.stderr) == (1, "no matching entry is refused or held\n")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("retry", "A-1"),
+        ("retry", "--held"),
+        ("ledger", "vacuum"),
+        ("ledger", "forget", "A-1", "--because", "x", "--yes"),
+    ],
+)
+def test_in_a_folder_without_a_ledger_a_decision_makes_none_and_says_so(workspace, words):
+    done = workspace.command(*words)
+    assert (done.returncode, "if there were runs, go to their folder, or name it with --state" in done.stderr) == (
+        78,
+        True,
+    )
+    assert not (workspace.folder / ".loadsheet" / "ledger.db").exists()
+
+
 def test_a_dry_run_says_how_long_sending_takes_at_the_rate_of_the_last_run(house, tmp_path):
     with misbehaving(tmp_path) as served:
         where = ("--exchange", served.url)

@@ -18,8 +18,8 @@ from loadsheet.cli.options import (
     Target,
     clock,
     combined_options,
+    existing_ledger,
     grouped,
-    held_ledger,
     keys,
     ledger_to_read,
     load_each,
@@ -144,7 +144,7 @@ def vacuum(*, settings: "Settings", as_json: bool) -> int:
     _require_file_ledger(
         settings, "the ledger is on PostgreSQL, which vacuums automatically; this command is for a ledger in a file"
     )
-    with held_ledger(settings) as opened:
+    with existing_ledger(settings) as opened:
         before, after = opened.maintenance.vacuum()
     if as_json:
         print_json({"bytes_before": before, "bytes_after": after})
@@ -303,7 +303,7 @@ def forget(*, settings: "Settings", key: str, yes: bool, as_json: bool, **reques
     wanted = Request(**request, who=who or (getpass.getuser() if yes else ""), because=because)
     if yes and not wanted.because:
         raise click.UsageError("erasing needs --because TEXT: the reason is stored with the decision")
-    with held_ledger(settings) if yes else ledger_to_read(settings) as ledger:
+    with existing_ledger(settings) if yes else ledger_to_read(settings) as ledger:
         # copies are in the folder of the file, also if the ledger was moved
         file = settings.state / "ledger.db" if settings.is_shared else file_of(settings.database_url)
         found = find(settings, ledger, file, key)

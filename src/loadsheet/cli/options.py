@@ -251,6 +251,16 @@ def held_ledger(settings: "Settings") -> AbstractContextManager["Ledger"]:
     return run_resources.held_ledger(settings, clock())
 
 
+def existing_ledger(settings: "Settings") -> AbstractContextManager["Ledger"]:
+    """The same for a command that makes no ledger. Raises LedgerMissing if there is none, as in a wrong folder."""
+    from loadsheet.ledger.ledger_opening import is_there
+
+    if not is_there(settings.database_url):
+        with ledger_to_read(settings):
+            pass  # it says why
+    return held_ledger(settings)
+
+
 def _settings(ctx: click.Context) -> "Settings":
     """The settings of the command line as far as it is typed. Raises LoadsheetError and click.UsageError."""
     given = {name: ctx.params[name] for name in ("mappings", "state") if name in ctx.params}

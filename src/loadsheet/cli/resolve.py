@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from loadsheet import exit_codes
-from loadsheet.cli.options import EXCHANGE, JSON, STATE, grouped, held_ledger, keys, ledger_to_read, with_settings
+from loadsheet.cli.options import EXCHANGE, JSON, STATE, existing_ledger, grouped, keys, ledger_to_read, with_settings
 from loadsheet.cli.output import confirm, confirm_by_typing, local_time, print_json, print_lines, print_table, say
 from loadsheet.display_text import as_argument
 from loadsheet.errors import LoadsheetError
@@ -119,7 +119,7 @@ def retry(*, settings: "Settings", options: RetryOptions, comment: str, who: str
     if not dry_run:
         _refuse_to_decide(settings)
     states = [state for state, wanted in ((State.HELD, held), (State.REFUSED, refused)) if wanted]
-    with ledger_to_read(settings) if dry_run else held_ledger(settings) as ledger:
+    with ledger_to_read(settings) if dry_run else existing_ledger(settings) as ledger:
         found = list(candidates(ledger, wanted, file, states or [State.HELD, State.REFUSED]))
         going = [candidate for candidate in found if not candidate.retry.refusal]
         if going and not dry_run:
@@ -362,7 +362,7 @@ def decide(settings: "Settings", unresolved: list[Unresolved], choice: str, *, w
     from loadsheet.ledger import Choice
 
     chosen = [Choice(one.entry, _settlement(one, choice, f"{who}: {comment}"), one.evidence) for one in unresolved]
-    with held_ledger(settings) as ledger:
+    with existing_ledger(settings) as ledger:
         _record(ledger, chosen, who=who, choice=choice, comment=comment)
 
 

@@ -62,6 +62,7 @@ _PRAGMAS = {
 _AS_READ = {"WAL": "wal", "FULL": "2", "ON": "1"}
 _READ_BACK = {name: _AS_READ.get(value, value) for name, value in _PRAGMAS.items() if name != "case_sensitive_like"}
 _LOCAL = "put it on a local disk"
+_NO_LEDGER = "`loadsheet run` creates it; if there were runs, go to their folder, or name it with --state"
 _UNWRITABLE = ("full", "readonly", "unable to open")
 _FAILED = "disk i/o"
 _DAMAGED = ("malformed", "not a database")
@@ -148,7 +149,7 @@ def read_ledger(url: str, state: Path | None = None, *, clock: Clock = utc_now) 
     refuse_moved(path)
     ledger_files.refuse_missing()
     if not has_tables_in_file(path):
-        raise LedgerMissing(f"there is no ledger at {path} yet", todo="`loadsheet run` creates it")
+        raise LedgerMissing(f"there is no ledger at {path} yet", todo=_NO_LEDGER)
     engine = _file_engine(url, ledger_files, writes=False)
     try:
         _check_file(engine, path)
