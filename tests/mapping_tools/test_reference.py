@@ -176,7 +176,12 @@ def test_help_explains_keys_fields_and_targets_and_lists_all_names(tmp_path):
 
 
 def test_an_unknown_name_is_refused_with_the_closest_one(tmp_path):
-    for name, meant in {"padleft": "pad_left", "$summ": "$sum", "source.fodl": "source.fold"}.items():
+    for name, meant in {
+        "padleft": "pad_left",
+        "pad": "pad_left",
+        "$summ": "$sum",
+        "source.fodl": "source.fold",
+    }.items():
         done = loadsheet(tmp_path, "mapping", "help", name)
         assert (done.returncode, done.stdout) == (2, "")
         assert f'"{name}" is not a word of mapping files; did you mean {meant}?' in done.stderr

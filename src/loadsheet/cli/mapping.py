@@ -340,10 +340,11 @@ def explain(name: str | None, *, as_json: bool) -> None:
     found = find(name) if name is not None else list(entries().values())
     fields = pages.fields_named(name) if name is not None else []
     if not found and not fields:
-        from loadsheet.similar_text import closest_or_known
+        from loadsheet.similar_text import closest_or_known, short_list
 
-        short = {known.rpartition(".")[2] or known: known for known in entries()}
-        hint = closest_or_known(name or "", [*entries(), *short], most=8)
+        known = list(dict.fromkeys([*entries(), *(one.rpartition(".")[2] or one for one in entries())]))
+        longer = [one for one in known if one.startswith(name or " ")]
+        hint = f"did you mean {short_list(longer)}?" if longer else closest_or_known(name or "", known, most=8)
         raise click.UsageError(f'"{name}" is not a word of mapping files; {hint}')
     if as_json:
         print_json([*(pages.as_json(entry) for entry in found), *fields])
