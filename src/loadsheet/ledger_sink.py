@@ -15,7 +15,7 @@ from loadsheet.fix_files import FIX_ROLE
 from loadsheet.inbox import Candidate, InboxFile
 from loadsheet.ingest import IngestContext, IngestResult, ReadDrop, ingest, limited_to_one_run, route_files
 from loadsheet.ledger import Drop, Ledger, PlanningRules, ReadTotals, Run, SourceFile, SourceTable
-from loadsheet.ledger.states import SET_ASIDE_ROLE, TRIGGER_ROLE
+from loadsheet.ledger.models import SET_ASIDE_ROLE, TRIGGER_ROLE
 from loadsheet.mapping.compile import CompiledMapping, operations_of, version_of, zone_of
 from loadsheet.mapping.documents import MEANT_FOR, Document, Ignored, fields_of
 from loadsheet.places import from_stored_path, to_stored_path

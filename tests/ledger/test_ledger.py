@@ -12,7 +12,7 @@ from sqlalchemy import event
 
 from loadsheet.errors import DoesNotBalance, LedgerError
 from loadsheet.ledger import TRANSITIONS, ReadTotals, State
-from loadsheet.ledger.states import SourceTable
+from loadsheet.ledger.models import SourceTable
 from loadsheet.mapping.documents import Source
 from loadsheet.problems import Problem
 

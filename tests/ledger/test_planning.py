@@ -19,6 +19,7 @@ from loadsheet.ledger.content_changes import (
     kept_changes,
     list_lengths,
 )
+from loadsheet.ledger.models import EarlierEntry
 from loadsheet.ledger.planning import (
     decide,
     held_if_outdated,
@@ -26,7 +27,6 @@ from loadsheet.ledger.planning import (
     recognized,
     with_operation,
 )
-from loadsheet.ledger.states import EarlierEntry
 from loadsheet.mapping.documents import AlternativeForm, Document, SourceRow
 from loadsheet.problems import Problem
 

@@ -19,7 +19,7 @@ from ready_entries import BY_NAME, Settlement
 
 from loadsheet.dispatch.calls_in_flight import build_calls
 from loadsheet.ledger import TRANSITIONS, State, Waits
-from loadsheet.ledger.states import INITIAL
+from loadsheet.ledger.models import INITIAL
 
 OPERATIONS = ["order.create", "order.create", "order.update", "order.status", "order.status", "order.delete"]
 OPERATIONS += [ledgers.UPSERT, ledgers.UPSERT]

@@ -8,10 +8,7 @@ from loadsheet.ledger.codec import Clock, utc_now
 from loadsheet.ledger.decisions import Choice, first_broken_decision
 from loadsheet.ledger.exception_status import ExceptionStatus, Remark, WorkbookRead
 from loadsheet.ledger.ledger_opening import OpenOptions, open_ledger, read_ledger
-from loadsheet.ledger.queue import Submission
-from loadsheet.ledger.recording import PlanningRules, ReadTotals
-from loadsheet.ledger.run_queries import MissingRecords, reported_by
-from loadsheet.ledger.states import (
+from loadsheet.ledger.models import (
     AT_EXCHANGE,
     FINAL,
     STATES_THAT_NEED_SOMEONE,
@@ -30,6 +27,9 @@ from loadsheet.ledger.states import (
     State,
     Waits,
 )
+from loadsheet.ledger.queue import Submission
+from loadsheet.ledger.recording import PlanningRules, ReadTotals
+from loadsheet.ledger.run_queries import MissingRecords, reported_by
 from loadsheet.ledger.store import Ledger
 from loadsheet.mapping.documents import ColumnGuide
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from loadsheet.ledger.states import Entry, SourceFile, SourceTable, State, Waits
+from loadsheet.ledger.models import Entry, SourceFile, SourceTable, State, Waits
 from loadsheet.mapping.documents import NO_LINKS, AlternativeForm, ColumnGuide, Lineage, RowLinks, SourceRow
 from loadsheet.problems import Problem
 

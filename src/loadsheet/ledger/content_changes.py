@@ -26,7 +26,7 @@ from loadsheet.contract import (
     show_same_clock,
 )
 from loadsheet.display_text import as_argument
-from loadsheet.ledger.states import EarlierEntry, State
+from loadsheet.ledger.models import EarlierEntry, State
 from loadsheet.mapping.documents import AlternativeForm, Document
 from loadsheet.problems import Problem
 

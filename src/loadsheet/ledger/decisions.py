@@ -19,7 +19,7 @@ from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import replace as replace_contents
 from loadsheet.ledger.content_blocks import with_contents
 from loadsheet.ledger.ledger_tables import Statement, decisions, streamed_within
-from loadsheet.ledger.states import WITHOUT_OUTCOME, Attempt, Decision, Entry, EntryHead, Settlement, State, Waits
+from loadsheet.ledger.models import WITHOUT_OUTCOME, Attempt, Decision, Entry, EntryHead, Settlement, State, Waits
 from loadsheet.ledger.transitions import PreviousState, Transaction, change_states
 from loadsheet.mapping.documents import AlternativeForm
 

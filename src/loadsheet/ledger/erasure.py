@@ -43,7 +43,7 @@ from loadsheet.ledger.ledger_tables import (
     tables,
 )
 from loadsheet.ledger.maintenance import GONE, remove_contents
-from loadsheet.ledger.states import Decision, Settlement, State
+from loadsheet.ledger.models import Decision, Settlement, State
 from loadsheet.ledger.transitions import Transaction, change_states
 
 ALONE = "every record in it is forgotten"

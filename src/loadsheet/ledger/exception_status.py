@@ -16,7 +16,7 @@ from sqlalchemy import Connection, insert, or_, select, update
 from loadsheet.contract import Difference
 from loadsheet.ledger import codec
 from loadsheet.ledger.ledger_tables import FETCH, Statement, chunks, exceptions, remarks, runs, stored_value
-from loadsheet.ledger.states import ListingFinding, Run
+from loadsheet.ledger.models import ListingFinding, Run
 from loadsheet.workbook_marks import CLOSING_STATUSES, OPEN
 
 _OURSELVES = "loadsheet"

@@ -33,8 +33,8 @@ from loadsheet.ledger.ledger_tables import (
     streamed_within,
     tables,
 )
+from loadsheet.ledger.models import Run, State
 from loadsheet.ledger.run_queries import FIXES, RunQueries, touched_by, with_adopted_runs
-from loadsheet.ledger.states import Run, State
 
 Kind = Literal["text", "whole", "moment"]
 

@@ -36,7 +36,7 @@ from sqlalchemy import Integer as AnyInteger
 from sqlalchemy import Text as AnyText
 from sqlalchemy import event as sqlalchemy_event
 
-from loadsheet.ledger.states import State, Waits
+from loadsheet.ledger.models import State, Waits
 
 FETCH = 500
 """The number of rows read at once, and of values in a list."""

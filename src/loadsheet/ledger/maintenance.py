@@ -40,7 +40,7 @@ from loadsheet.ledger.ledger_tables import (
     streamed,
     tables,
 )
-from loadsheet.ledger.states import State
+from loadsheet.ledger.models import State
 
 if TYPE_CHECKING:
     from loadsheet.ledger.exporting import Export

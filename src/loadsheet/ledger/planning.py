@@ -26,8 +26,8 @@ from loadsheet.ledger.content_changes import (
     sets_other_fields,
     shortened,
 )
+from loadsheet.ledger.models import EarlierEntry, State, Waits
 from loadsheet.ledger.returned_rows import CONTRADICTED, NOT_RETURNED, OLDER, Returned, older_values
-from loadsheet.ledger.states import EarlierEntry, State, Waits
 from loadsheet.mapping.documents import AlternativeForm, Document
 from loadsheet.problems import Problem
 

@@ -37,10 +37,7 @@ from loadsheet.ledger.ledger_tables import (
     streamed_within,
 )
 from loadsheet.ledger.ledger_tables import exceptions as exceptions_table
-from loadsheet.ledger.planning import OTHER_SENDER, waits_as
-from loadsheet.ledger.queue import CANARY_FAILED, DropOperation
-from loadsheet.ledger.run_queries import RunQueries, with_adopted_runs
-from loadsheet.ledger.states import (
+from loadsheet.ledger.models import (
     Attempt,
     Decision,
     Drop,
@@ -52,6 +49,9 @@ from loadsheet.ledger.states import (
     State,
     Waits,
 )
+from loadsheet.ledger.planning import OTHER_SENDER, waits_as
+from loadsheet.ledger.queue import CANARY_FAILED, DropOperation
+from loadsheet.ledger.run_queries import RunQueries, with_adopted_runs
 from loadsheet.ledger.versions import EntryVersions
 from loadsheet.workbook_marks import CLOSING_STATUSES, MOVED_ROW_CODES, SURPLUS_ROW_CODES, FixedEntry, table_of
 

@@ -17,6 +17,7 @@ from loadsheet.errors import DoesNotBalance
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import Content, store, with_contents
 from loadsheet.ledger.ledger_tables import Statement, drops, files, mappings, runs, tables
+from loadsheet.ledger.models import BLANK_ROWS, UNUSED, Drop, EarlierEntry, Run, Settlement, State, Waits
 from loadsheet.ledger.planning import (
     Changed,
     DocumentContext,
@@ -25,7 +26,6 @@ from loadsheet.ledger.planning import (
     is_delete,
 )
 from loadsheet.ledger.returned_rows import FixFileRows, copies_of, find_returned
-from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, EarlierEntry, Run, Settlement, State, Waits
 from loadsheet.ledger.transitions import CHUNK, Transaction, change_states, record_events
 from loadsheet.mapping.documents import JOINT, Document, Ignored, Lineage, TableNotes
 from loadsheet.problems import Problem, Where

@@ -36,7 +36,7 @@ from loadsheet.ledger.ledger_tables import (
     stored_value,
     streamed,
 )
-from loadsheet.ledger.states import Drop, IgnoredRow, Origin, Run, SourceFile, SourceTable
+from loadsheet.ledger.models import Drop, IgnoredRow, Origin, Run, SourceFile, SourceTable
 
 SCHEDULES, MAPPINGS_FOLDER = "schedules", "mappings_folder"
 """The names of the stored values of `RunQueries.schedules_done` and `RunQueries.mappings_folder`."""

@@ -24,6 +24,7 @@ from loadsheet.ledger.exception_status import WORKBOOKS_READ, ExceptionStatus, R
 from loadsheet.ledger.ledger_tables import at_one_moment, files, looks, runs, store_value
 from loadsheet.ledger.location import LastRunRecord, LedgerFiles, back_up
 from loadsheet.ledger.maintenance import Maintenance, faults_in
+from loadsheet.ledger.models import Decision, Drop, ListingFinding, Run, Settlement, SourceFile, State
 from loadsheet.ledger.postgres import Fence
 from loadsheet.ledger.queries import INTERRUPTED, LedgerQueries
 from loadsheet.ledger.queue import DropOperation, LeftOut, Submission, ready_submissions
@@ -36,7 +37,6 @@ from loadsheet.ledger.recording import (
     record_mapping,
     record_plan,
 )
-from loadsheet.ledger.states import Decision, Drop, ListingFinding, Run, Settlement, SourceFile, State
 from loadsheet.ledger.transitions import (
     CHUNK,
     Intent,

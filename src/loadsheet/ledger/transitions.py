@@ -12,7 +12,7 @@ from loadsheet.contract import CREATES
 from loadsheet.errors import LedgerError
 from loadsheet.ledger import codec
 from loadsheet.ledger.ledger_tables import Statement
-from loadsheet.ledger.states import TRANSITIONS, WITHOUT_OUTCOME, Run, Settlement, State
+from loadsheet.ledger.models import TRANSITIONS, WITHOUT_OUTCOME, Run, Settlement, State
 from loadsheet.problems import Problem
 
 CHUNK = 500

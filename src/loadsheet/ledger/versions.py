@@ -43,10 +43,10 @@ from loadsheet.ledger.ledger_tables import (
     streamed,
     streamed_within,
 )
+from loadsheet.ledger.models import NOT_SENT, Drop, Run, State, Waits
 from loadsheet.ledger.planning import ALREADY, OTHER_SENDER, waits_as
 from loadsheet.ledger.returned_rows import Cells, cells_of, copies_of
 from loadsheet.ledger.run_queries import RunQueries, shares_keys
-from loadsheet.ledger.states import NOT_SENT, Drop, Run, State, Waits
 from loadsheet.mapping.documents import SourceRow
 
 TOTALS_RULE = "totals:"

@@ -20,6 +20,7 @@ from loadsheet.ledger.content_blocks import Content, with_contents
 from loadsheet.ledger.content_blocks import replace as replace_contents
 from loadsheet.ledger.content_changes import MEANT
 from loadsheet.ledger.ledger_tables import Statement
+from loadsheet.ledger.models import WITHOUT_OUTCOME, Parent, Settlement, State, Waits
 from loadsheet.ledger.planning import (
     Changed,
     DocumentContext,
@@ -30,7 +31,6 @@ from loadsheet.ledger.planning import (
 )
 from loadsheet.ledger.recording import earlier_entries, in_order, seen_lanes
 from loadsheet.ledger.returned_rows import OLDER, FixFileRows, copies_of, find_returned, older_values
-from loadsheet.ledger.states import WITHOUT_OUTCOME, Parent, Settlement, State, Waits
 from loadsheet.ledger.transitions import CHUNK, PreviousState, Transaction, change_states, still_valid
 from loadsheet.mapping.documents import JOINT, AlternativeForm, Document
 from loadsheet.problems import Problem

@@ -29,9 +29,9 @@ from zoneinfo import ZoneInfo
 from loadsheet.display_text import count_of
 from loadsheet.extras import holidays_of
 from loadsheet.ledger.codec import stamp
+from loadsheet.ledger.models import TRIGGER_ROLE
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.run_queries import Arrival
-from loadsheet.ledger.states import TRIGGER_ROLE
 from loadsheet.settings import Settings
 from loadsheet.settings.operations_sections import WEEKDAYS, Expectation
 

@@ -25,7 +25,7 @@ import msgspec
 
 from loadsheet.contract import BY_NAME, DELETES, LISTED_WRITES, Difference, is_calculable
 from loadsheet.ledger import Entry, EntryHead, State
-from loadsheet.ledger.states import VERDICTS
+from loadsheet.ledger.models import VERDICTS
 from loadsheet.mapping.documents import STEP
 
 

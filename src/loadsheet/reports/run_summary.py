@@ -17,7 +17,7 @@ import msgspec
 
 from loadsheet.contract import BY_NAME, Action, Assumptions, plain_digits
 from loadsheet.ledger import STATES_THAT_NEED_SOMEONE, Drop, Entry, MissingRecords, Run, SourceFile, SourceTable, State
-from loadsheet.ledger.states import UNUSED
+from loadsheet.ledger.models import UNUSED
 from loadsheet.mapping.documents import SourceRow
 from loadsheet.problem_groups import Cause, Causes
 from loadsheet.problems import CATALOGUE, NOWHERE, Problem, Where

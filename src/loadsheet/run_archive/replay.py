@@ -29,7 +29,7 @@ from loadsheet.inbox import InboxFile
 from loadsheet.ingest import IngestContext, RoutedDrop, read_drop
 from loadsheet.ledger import Ledger, Run, State, Waits, open_ledger
 from loadsheet.ledger.exporting import TABLES, Row, slice_of
-from loadsheet.ledger.states import TRIGGER_ROLE
+from loadsheet.ledger.models import TRIGGER_ROLE
 from loadsheet.ledger_sink import LedgerSink
 from loadsheet.mapping.compile import CompiledMapping
 from loadsheet.mapping.mapping_folder import of_shipper

@@ -18,8 +18,8 @@ from loadsheet.ledger import TRANSITIONS, State
 from loadsheet.ledger.codec import decode_links
 from loadsheet.ledger.content_changes import field_differences
 from loadsheet.ledger.exporting import Row
+from loadsheet.ledger.models import INITIAL
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.ledger.states import INITIAL
 from loadsheet.run_archive.contents import joined_by_entry
 
 MADE = ("operation", "key", "lane", "payload", "content_hash", "rows", "items")

@@ -14,8 +14,8 @@ from pathlib import Path
 from xlsxwriter.utility import xl_range_abs  # type: ignore[import-untyped]  # has annotations but no py.typed
 
 from loadsheet.ledger import Drop, Entry, Run, SourceTable, State
+from loadsheet.ledger.models import UNUSED
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.ledger.states import UNUSED
 from loadsheet.problems import NOWHERE, Problem, Where
 from loadsheet.reconcile import AGREES, IN_ORDER, MEANINGS, VERDICTS_THAT_NEED_SOMEONE, Match, Reconciliation, Verdict
 from loadsheet.reconcile.exception_rules import replacements

@@ -1,4 +1,4 @@
-"""The states of an entry, the table of allowed transitions, and the value types of the ledger.
+"""The value types of the ledger: the states of an entry with the allowed transitions, entries, drops, files, tables, runs.
 
 `sending` is committed before the first byte of a call leaves. An entry that is still `sending` when a run starts becomes
 `unknown`. Only evidence (a listing that proves the outcome) or a person ends `unknown`.
