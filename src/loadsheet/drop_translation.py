@@ -165,7 +165,7 @@ class RowNumbers:
 
 
 def with_counting_tables(tables: Mapping[str, Table]) -> dict[str, Table]:
-    """The tables of a drop. A table on a sheet that a mapping before reads names, in `found`, the table there that counts the rows."""
+    """The tables of a drop. A table on a sheet that a mapping before reads names in its notes the table there that counts the rows."""
     first: dict[tuple[str, str], Table] = {}
     marked = {}
     for name, table in tables.items():

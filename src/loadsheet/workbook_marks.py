@@ -16,7 +16,7 @@ ROW_COLUMN = "_row"
 """The heading of the hidden last column, which holds a RowMark."""
 
 ORIGINAL_COLUMNS = "columns"
-"""The key in the notes on how a table was read, with the letters of the original's columns in a fix workbook (`B, C, D`; `-` for none). Other tables lack
+"""The key in the notes on a table of the letters of the original's columns in a fix workbook (`B, C, D`; `-` for none). Other tables lack
 the key: their columns are where the header has them.
 """
 

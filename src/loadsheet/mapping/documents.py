@@ -128,7 +128,7 @@ MEANT_IN = "language"
 """The value of such a problem with the language of that mapping's sheets."""
 
 COUNTED_IN = "rows counted in"
-"""The entry of a table's `found` with the table that counts its rows, because a mapping before reads the same sheet."""
+"""The key in the notes on a table of the table that counts its rows, because a mapping before reads the same sheet."""
 
 JOINT = " + "
 """Stands between the names of the mappings that read a file together, and between their operations."""
