@@ -820,6 +820,10 @@ WORKS = {  # the lines of a sheet, what its draft has or (after a !) has not, th
     "blank rows between the orders": ([
         "Order no;City;Pickup date;Kg", "A-1;York;02.03.2026;2,5", "", "A-2;Hull;03.03.2026;7", "", "A-3;Leeds;;", "A-4;Ulm;04.03.2026;3",
     ], ["!stop_at_blank"], {"A-1": 1, "A-2": 1, "A-3": 1, "A-4": 1}, None),
+    "a remark among house numbers": (
+        ["Pedido;Cliente;Dirección;Número;Ciudad", *(f"A-{at};Sol SA;Mitre;{at};Salta" for at in range(1, 12)), "A-12;Sol SA;Mitre;508 esq. Colón;Salta"], [],
+        {f"A-{at}": 1 for at in range(1, 13)}, '"delivery_address1":"Mitre 1"',
+    ),
     "a place, its state and its postal code between slashes": (
         ["Order no;City / State / ZIP", "A-1;Dallas / TX / 75201", "A-2;Salt Lake City / UT/84101", "A-3;29 Palms / CA / 92277"], [],
         {"A-1": 1, "A-2": 1, "A-3": 1}, '"delivery_city":"Dallas","delivery_province":"TX","delivery_pincode":"75201"',
