@@ -567,6 +567,22 @@ def test_the_only_table_of_a_workbook_may_have_another_name_in_the_next_file(tmp
         translated(mapping, written(tmp_path, daily_export("Week 10", "Week 11")))
 
 
+def test_a_sheet_without_one_of_the_columns_is_not_said_to_be_read(tmp_path):
+    sheets = daily_export("Home", "Branch")
+    sheets["Branch"] = [row[:3] + row[4:] for row in sheets["Branch"]]
+    text = suggested(tmp_path, sheets)
+    assert (
+        unsaid(
+            text,
+            [
+                "rows: {sheet: [Home]}   # CHECK: Branch has the same headings, and is not read\n",
+                "# not read: Branch: ",
+            ],
+        )
+        == []
+    )
+
+
 @pytest.mark.parametrize(
     "titles",
     [

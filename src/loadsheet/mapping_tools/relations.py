@@ -142,16 +142,19 @@ def have_same_headings(sheet: Sheet, main: Sheet) -> bool:
     return len(labels & others) >= max(_HEADINGS_LEAST, _SAME * min(len(labels), len(others)))
 
 
-def sheets_of_same_kind(sheets: Sequence[Sheet], tables: Tables) -> list[Sheet]:
-    """The sheets that list records like the main one, such as those of months or places, and itself. None if there is no other, if the name
-    of one says that it lists something else, or if two share records.
+def sheets_of_same_kind(sheets: Sequence[Sheet], tables: Tables, used: Sequence[Column]) -> list[Sheet]:
+    """The sheets that list records like the main one, such as those of months or places, with all of its columns in use, and itself. None if
+    there is no other, if the name of one says that it lists something else, or if two share records.
     """
     main, key = sheets[tables.main], tables.main_key
-    own = [
-        sheet
-        for sheet in sheets
-        if sheet is main or (have_same_headings(sheet, main) and sheet.path == main.path and sheet.title != main.title)
+    alike = [
+        one for one in sheets if one.path == main.path and one.title != main.title and have_same_headings(one, main)
     ]
+    labels = {
+        column.position: column.label for column in reversed(main.columns)
+    }  # of parts of a cell, that of the whole
+    needed = {labels[column.position] for column in used if column.position in labels and column.position >= 0}
+    own = [sheet for sheet in sheets if sheet is main or (sheet in alike and all(map(sheet.column, needed)))]
     if key is None or tables.lines >= 0 or len(own) < 2:
         return []
     words = [set(words_of(sheet.title)) for sheet in own]

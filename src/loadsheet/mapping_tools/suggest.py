@@ -85,7 +85,7 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
     sheets = [own if number == tables.main else sheet for number, sheet in enumerate(sheets)]
     numbers = [tables.main, *([tables.lines] if tables.lines >= 0 else [])]
     taken: set[str] = set()
-    same_kind = sheets_of_same_kind(sheets, tables)
+    same_kind = sheets_of_same_kind(sheets, tables, [one.column for one in found.by_path.values()])
     made = Draft(
         name=slug("-".join(words_of(re.sub(r"[0-9]", " ", sheets[tables.main].path.stem))), "-") or "draft",
         operation=operation,
