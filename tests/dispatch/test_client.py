@@ -15,7 +15,9 @@ from scripted_exchange import Move, Scripted, accepts, answer, in_turn, lists, s
 from loadsheet.contract import BY_NAME, UNAUTHORISED
 from loadsheet.dispatch import Client
 from loadsheet.dispatch.outcomes import DEADLINE, PACKED, TOO_LARGE
+from loadsheet.dispatch.transport import _AnswerParser
 from loadsheet.errors import ExchangeUnreachable, SettingsError, TokenRefused
+from loadsheet.internal_errors import Terminated
 from loadsheet.settings import Settings
 
 CREATE, ORDERS, TENDERS = (BY_NAME[name] for name in ("order.create", "order.list", "tender.list"))
@@ -410,3 +412,16 @@ def test_an_answer_is_read_though_the_exchange_reset_the_connection_before_the_r
         reply = client.ask(CREATE, BODY + b" " * 30_000_000)
         assert not client._thread_connection().is_reusable
     assert (reply.status, reply.failure) == (413, None)
+
+
+def test_a_signal_while_an_answer_is_parsed_ends_the_work_and_is_no_fault_of_the_answer():
+    """In the middle of a listing, for example: the run went on without it."""
+
+    class Interrupted:
+        def add(self, _piece):
+            raise Terminated
+
+    parser = _AnswerParser()
+    parser.begin(Interrupted())
+    with pytest.raises(Terminated):
+        parser.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,11 +20,15 @@ import ready_entries
 from filelock import FileLock
 from ledgers import refusal
 from ready_entries import mark, new_orders, states
+from sqlalchemy import create_engine, event
 
 from loadsheet.errors import LedgerBusy, LedgerError, LedgerMissing, SettingsError
+from loadsheet.internal_errors import Terminated
 from loadsheet.ledger import OpenOptions, State, open_ledger, read_ledger
+from loadsheet.ledger.ledger_opening import _raise_advised
 from loadsheet.ledger.ledger_tables import SCHEMA_VERSION
 from loadsheet.ledger.location import SqliteLedgerFiles
+from loadsheet.ledger.postgres import _raise_translated
 
 BEGAN = datetime(2026, 3, 4, 2, tzinfo=UTC)
 HOUR, NEXT_DAY = timedelta(hours=1), BEGAN + timedelta(days=1)
@@ -366,3 +371,15 @@ def test_a_mark_that_cannot_be_read_is_not_ignored(url, path):
     finished_run(url)
     SqliteLedgerFiles(path).last_run_path.write_bytes(b'{"id": 1')
     refusal(open_ledger(url), match="the record of the ledger's last run, cannot be read")
+
+
+@pytest.mark.parametrize("translate", [partial(_raise_advised, None), partial(_raise_translated, "ledger")])
+def test_a_signal_during_a_statement_ends_the_work_and_is_no_error_of_the_ledger(translate):
+    def stop(*_):
+        raise Terminated
+
+    engine = create_engine("sqlite://")
+    event.listen(engine, "handle_error", translate)
+    event.listen(engine, "do_execute", stop)
+    with engine.connect() as connection, pytest.raises(Terminated):
+        connection.exec_driver_sql("select 1")

@@ -74,6 +74,8 @@ class _AnswerParser:
         try:
             self.parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as error:
+            if (within := error.__context__) is not None and not isinstance(within, Exception):
+                raise within from None  # Ctrl-C or SIGTERM in a callback, which the parser took for an error of its own
             self.is_reusable = False
             if not self.is_complete:
                 raise ProtocolError("the answer is not HTTP") from error

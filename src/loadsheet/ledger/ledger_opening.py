@@ -289,8 +289,10 @@ def _check_file(engine: Engine, path: Path) -> None:
 
 
 def _raise_advised(files: SqliteLedgerFiles, context: ExceptionContext) -> None:
-    """Raise the database's error with advice. The statement recorded nothing."""
+    """Raise the database's error with advice. The statement recorded nothing. Ctrl-C and SIGTERM are no errors."""
     error = context.original_exception
+    if not isinstance(error, Exception):
+        return
     error_text = str(error) or "out of memory"  # Python raises this without a message
     known = next((advice for words, advice in _ADVICE.items() if words in error_text.lower()), "")
     kind = LedgerDiskFailed if _FAILED in error_text.lower() else LedgerError

@@ -280,10 +280,11 @@ def _check_alive(place: str, connection: Connection) -> None:
 
 
 def _raise_translated(place: str, context: ExceptionContext) -> None:
-    """Raise the server's error with advice, without the values of the statement."""
+    """Raise the server's error with advice, without the values of the statement. Ctrl-C and SIGTERM are no errors."""
+    error = context.original_exception
     # The pool replaces the dead connections that a pre-ping finds.
-    if not context.is_pre_ping and not isinstance(context.original_exception, LedgerError):
-        _raise_for(place, context.original_exception, lost=context.is_disconnect)
+    if not context.is_pre_ping and isinstance(error, Exception) and not isinstance(error, LedgerError):
+        _raise_for(place, error, lost=context.is_disconnect)
 
 
 def _raise_for(place: str, error: Any, *, lost: bool) -> NoReturn:
