@@ -190,6 +190,15 @@ def test_an_open_exception_whose_page_was_erased_is_no_link(tmp_path, ended):
     assert f'href="{ended.run.name}/' not in html
 
 
+def test_an_open_exception_without_a_key_can_be_clicked(tmp_path, ended, monkeypatch):
+    report, queries = ended.write(tmp_path / "out"), ended.ledger.queries
+    keyless = [entry._replace(key="") for entry in queries.entries_by_id([1])]
+    monkeypatch.setattr(type(queries), "entries_by_id", lambda *_: iter(keyless))
+    still = Exceptions((ExceptionStatus(1, ended.run.name, ended.run.started_at, "refused"),))
+    write_index(Settings(outbox=tmp_path / "out"), queries, ended.run, still)
+    assert re.search(rf'<a href="{report.folder.name}/run.html#[^"]*">without a key</a>', page_of(tmp_path / "out"))
+
+
 # ---- the fleet ----
 
 
