@@ -315,6 +315,14 @@ def test_a_wrong_yes_or_no_is_told_one_word_for_each_in_the_language_of_the_shee
         assert hints("yesno", ["maybe"], **settings) == {"maybe": ("C310", hint)}
 
 
+@pytest.mark.parametrize(
+    ("locale", "cell"), [("fr_FR", "1.000"), ("de_CH", "1,000"), ("de_DE", "1,000"), ("en_GB", "1.000")]
+)
+def test_what_is_proposed_for_an_ambiguous_whole_number_is_not_ambiguous(locale, cell):
+    assert hints("integer", [cell], locale=locale) == {cell: ("C316", "write 1000 or 1")}
+    assert converter("integer", locale=locale)("1000") == 1000
+
+
 def test_the_hint_for_a_wrong_weekday_says_so():
     said = hints("date", ["Di, 02.03.2026", "Mo, 31.02.2026"], dates=["%a, %d.%m.%Y"])
     wrong = "2026-03-02 is another day of the week; correct the day or the date"

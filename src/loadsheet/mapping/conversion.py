@@ -261,7 +261,6 @@ _NO_VALUE = {
 }
 """The problems of workbook cells and objects that have no value, by their kind."""
 
-
 _ERROR = re.compile(
     "#(DIV/0|DEEL/0|DZIEL/0|REF|BEZUG|RIF|VERW|ADR|VALUE|WERT|VALEUR|VALOR|VALORE|WAARDE|ARG|NUM|ZAHL|NOMBRE|GETAL|LICZBA|NÚM|N/D|NULL)!"
     "|#(NAME|NOM|NOME|NAAM|NAZWA)[?]|#¡(DIV/0|REF|VALOR|NUM|NULO)!|#¿NOMBRE[?]|#N/[ABD]|#NV|#{4,}"
@@ -357,14 +356,16 @@ def _number_parser(spec: Column, conventions: Conventions, locale: str | None) -
 
 
 def _whole_parser(read: Callable[[str], Decimal | CellProblem], point: str) -> Callable[[str], Decimal | CellProblem]:
-    """A reader of whole numbers that refuses `1,000` where the comma is the decimal mark: it may be 1 or 1000."""
+    """A reader of whole numbers that refuses `1,000` where the comma is the decimal mark: it may be 1 or 1000. It is no proposal either."""
     thousands = re.compile(rf"[^0-9]*[1-9][0-9]{{0,2}}{re.escape(point)}000[^0-9]*")
 
     def read_whole(text: str) -> Decimal | CellProblem:
         number = read(text)
-        if isinstance(number, CellProblem) or not thousands.fullmatch(text):
+        shown = str(number.values.get("second", "")) if isinstance(number, CellProblem) else text
+        if not thousands.fullmatch(shown):
             return number
-        first, second = f"{number * 1000}", f"{number}"
+        whole = Decimal(shown.partition(point)[0]) if isinstance(number, CellProblem) else number
+        first, second = f"{whole * 1000}", f"{whole}"
         return CellProblem("C316", {"first": first, "second": second}, f"write {first} or {second}")
 
     return read_whole
