@@ -1,6 +1,7 @@
 """What an analyst sees: a record is one exception, however often its file comes; it rolls forward and closes when it is corrected."""
 
 import os
+import re
 import time
 from urllib.parse import unquote
 
@@ -366,10 +367,13 @@ def test_an_old_export_whose_values_are_explained_needs_nobody_when_it_comes_aga
     assert drop("export", 1) == (0, {"accepted": 1})
     assert drop("correction", 2) == (0, {"accepted": 1})
     assert drop("export", 1) == (1, {"held": 1})
-    write_into(workspace.reports()[-1], {"Status": "explained"})
+    write_into(workspace.reports()[-1], {"Status": "explained", "Owner": "Ann", "Comment": "an old export"})
     assert [drop("export", 1) for _ in range(2)] == [(0, {"held": 1})] * 2
     assert sheet(workspace) == []
     assert {line["Closed because"] for line in sheet(workspace, "Closed")} == {"explained"}
+    shown = workspace.command("show", "A-1").stdout
+    assert re.search(r"^  closed   in run .*: explained$", shown, re.MULTILINE), "what became of it"
+    assert re.search(r"^  remarks  .*Ann.*an old export", shown, re.MULTILINE), "and who says why"
     assert drop("export", 3) == (0, {"accepted": 1}), "other values are a change"
     assert drop("correction", 2) == (1, {"held": 1}), "nobody has explained these"
 

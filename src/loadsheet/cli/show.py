@@ -186,6 +186,7 @@ def _entry_json(ledger: "Ledger", entry: "Entry", status: "ExceptionStatus | Non
         "exception": {_PUBLISHED.get(name, name): value for name, value in status._asdict().items()}
         if status
         else None,
+        "remarks": {name: one.value for name, one in ledger.queries.remarks_on([entry.id]).get(entry.id, {}).items()},
     }
 
 
@@ -213,6 +214,8 @@ def _entry_text(described: dict[str, Any], status: "ExceptionStatus | None", *, 
     lines += [f"  problem  {problem}" for problem in described["problems"]]
     if status:
         lines += _listing_lines(status)
+    if said := [f"{name}: {value}" for name, value in described["remarks"].items() if value]:
+        lines.append(f"  remarks  {'; '.join(said)}")
     lines += [
         f"  {local_time(event.at)}  {event.before or 'planned'} -> {event.after}  {event.reason}".rstrip()
         for event in described["events"]
@@ -227,12 +230,14 @@ def _entry_text(described: dict[str, Any], status: "ExceptionStatus | None", *, 
 
 
 def _listing_lines(status: "ExceptionStatus") -> list[str]:
-    """The difference found in the listing of the exchange, and what to do; empty if the state of the entry explains it."""
+    """Why the exception was closed, or the difference found in the listing of the exchange, and what to do; empty if the state of the entry
+    explains it.
+    """
     from loadsheet.reconcile import REMEDIES, Verdict
 
     verdict = Verdict(status.verdict)
     if verdict not in REMEDIES:
-        return []
+        return [f"  closed   in run {status.closed_run}: {status.closed}"] if status.closed else []
     if status.closed:
         return [f"  listed   {verdict} since run {status.run}; closed in run {status.closed_run}: {status.closed}"]
     fields = [
