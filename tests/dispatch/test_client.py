@@ -1,6 +1,7 @@
 """A client of the exchange: the URLs and tokens it takes, what a call carries, when a call is over, and what it reads of a listing."""
 
 import contextlib
+import errno
 import socket
 import threading
 import time
@@ -11,6 +12,7 @@ from exchange_calls import encode
 from payload_examples import GOOD
 from ready_entries import TOKEN, client_of, settings
 from scripted_exchange import Move, Scripted, accepts, answer, in_turn, lists, says
+from urllib3.exceptions import ProtocolError
 
 from loadsheet.contract import BY_NAME, UNAUTHORISED
 from loadsheet.dispatch import Client
@@ -414,14 +416,19 @@ def test_an_answer_is_read_though_the_exchange_reset_the_connection_before_the_r
     assert (reply.status, reply.failure) == (413, None)
 
 
-def test_a_signal_while_an_answer_is_parsed_ends_the_work_and_is_no_fault_of_the_answer():
-    """In the middle of a listing, for example: the run went on without it."""
-
-    class Interrupted:
+@pytest.mark.parametrize(
+    ("error", "expected", "words"),
+    [
+        (Terminated(), Terminated, None),  # in the middle of a listing, for example: the run went on without it
+        (OSError(errno.ENOSPC, "No space left on device"), ProtocolError, "could not be kept .No space left on device"),
+    ],
+)
+def test_what_happens_while_an_answer_is_parsed_is_no_fault_of_the_answer(error, expected, words):
+    class Failing:
         def add(self, _piece):
-            raise Terminated
+            raise error
 
     parser = _AnswerParser()
-    parser.begin(Interrupted())
-    with pytest.raises(Terminated):
+    parser.begin(Failing())
+    with pytest.raises(expected, match=words):
         parser.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")

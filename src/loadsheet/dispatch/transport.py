@@ -78,7 +78,8 @@ class _AnswerParser:
                 raise within from None  # Ctrl-C or SIGTERM in a callback, which the parser took for an error of its own
             self.is_reusable = False
             if not self.is_complete:
-                raise ProtocolError("the answer is not HTTP") from error
+                kept = f"the answer could not be kept ({within.strerror})" if isinstance(within, OSError) else ""
+                raise ProtocolError(kept or "the answer is not HTTP") from error
         self.head_bytes = 0 if self._has_body else self.head_bytes + len(data)
         if self.head_bytes > _HEAD_BYTES_MAX and not self.is_complete:
             part = "the part after the body" if self.has_head else "the head"
