@@ -20,7 +20,7 @@ from loadsheet.ledger import Ledger, Remark, WorkbookRead
 from loadsheet.ledger.codec import stamp
 from loadsheet.reading import Layout, WantedColumn, open_tables
 from loadsheet.settings import Settings
-from loadsheet.workbook_marks import HEADS, ID, SHEET, WRITTEN, as_written, changed_values, entry_of
+from loadsheet.workbook_marks import HEADS, ID, SHEET, STATUSES, WRITTEN, as_written, changed_values, entry_of
 
 RUNS_MAX, WORKBOOKS_MAX = 60, 200
 """The number of latest runs searched for saved workbooks, and of workbooks whose last state is kept."""
@@ -156,7 +156,9 @@ def _remarks_in(book: _Workbook, rows: Sequence[_Row], before: Mapping[int, str]
     author, moment = _saved_by(book.path), datetime.fromtimestamp(book.saved_ns // 1_000_000 / 1000, tz=UTC)
     for row in rows:
         for name, value in changed_values(row.cells, row.before(before.get(row.entry, ""))).items():
-            yield Remark(row.entry, name, value, author, stamp(moment))
+            # pasted in, `Explained` is not refused by the list of the column
+            said = value.casefold() if name == "status" and value.casefold() in STATUSES else value
+            yield Remark(row.entry, name, said, author, stamp(moment))
 
 
 def _saved_by(path: Path) -> str:

@@ -367,7 +367,7 @@ def test_an_old_export_whose_values_are_explained_needs_nobody_when_it_comes_aga
     assert drop("export", 1) == (0, {"accepted": 1})
     assert drop("correction", 2) == (0, {"accepted": 1})
     assert drop("export", 1) == (1, {"held": 1})
-    write_into(workspace.reports()[-1], {"Status": "explained", "Owner": "Ann", "Comment": "an old export"})
+    write_into(workspace.reports()[-1], {"Status": "Explained", "Owner": "Ann", "Comment": "an old export"})
     assert [drop("export", 1) for _ in range(2)] == [(0, {"held": 1})] * 2
     assert sheet(workspace) == []
     assert {line["Closed because"] for line in sheet(workspace, "Closed")} == {"explained"}
