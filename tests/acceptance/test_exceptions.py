@@ -620,3 +620,21 @@ def test_a_corrected_row_that_is_held_is_not_closed_by_its_fix_file_as_it_was(wo
     workspace.drop("late.xlsx", untouched)
     workspace.run()
     assert opened(workspace, "Outcome") == [("not sent: held",)]
+
+
+@pytest.mark.parametrize("newer", ["file", "fix file"])
+def test_an_old_file_again_needs_someone_as_long_as_what_came_after_it_is_wrong_too(workspace, newer):
+    """Its document is not the newest, but the only one of the record in its run: "no longer needs attention" was not true."""
+    workspace.use_small("orders")
+    workspace.nights("orders: A-1,Bonn,x")
+    if newer == "file":
+        workspace.drop_rows("orders2: A-1,Bonn,y")
+    else:
+        fixes = fix_book(workspace)
+        fixes.repair({"x": "y"})
+        fixes.save(workspace.inbox / "mended.xlsx")
+    workspace.run()
+    done = workspace.nights("orders: A-1,Bonn,x")
+    assert (done.returncode, done.stdout.split(" · ")[0]) == (65, "✗ 1 of 1 document needs attention"), done.stdout
+    assert "still open" not in done.stdout
+    assert opened(workspace, "Source value") == [("y",)]

@@ -81,11 +81,12 @@ Judge = Callable[[Sequence[Entry]], Iterable[Match]]
 @dataclass(frozen=True)
 class Exceptions:
     """The exceptions of a run, oldest first: open ones, and those that have been closed. `closed_later` are closed ones that a run
-    after the reported one closed.
+    after the reported one closed. `needing` are the entries of the run that need attention, or did.
     """
 
     statuses: tuple[ExceptionStatus, ...] = ()
     closed_later: frozenset[int] = frozenset()
+    needing: frozenset[int] = frozenset()
 
     @cached_property
     def by_entry(self) -> dict[int, bool]:
@@ -94,10 +95,21 @@ class Exceptions:
 
     @cached_property
     def resolved(self) -> frozenset[int]:
-        """The entries that were exceptions and no longer needed anyone at the end: theirs was closed, or a later version of them shows it."""
+        """The entries that were exceptions and no longer needed anyone at the end: theirs was closed, or a later version of them shows it.
+        A version of an earlier run shows nothing in this one: then its last entry here does, such as that of an old file that came again.
+        """
         still = [one for one in self.statuses if not one.closed or one.entry in self.closed_later]
         shown = {entry for one in still for entry in one.current or (one.latest,)}
+        here = filter(None, map(self._here, still))
+        shown |= {some[-1] for some in here if shown.isdisjoint(some)}
         return frozenset(entry for entry in self.by_entry if entry not in shown)
+
+    def is_of_earlier_runs(self, one: ExceptionStatus) -> bool:
+        """Whether no entry of the run that needs attention belongs to an exception."""
+        return not self._here(one)
+
+    def _here(self, one: ExceptionStatus) -> tuple[int, ...]:
+        return tuple(entry for entry in (one.entry, *one.versions) if entry in self.needing)
 
     @property
     def open(self) -> Iterator[ExceptionStatus]:
@@ -116,11 +128,10 @@ def follow_up(queries: LedgerQueries, run: Run, matches: Matches, judge: Judge) 
     """
     kept = {one.entry: one for one in queries.exceptions_at(run)}
     shown = {entry for one in kept.values() for entry in (one.entry, *one.versions)}
-    needing = [entry for entry in matches.needing_someone() if entry not in shown]
-    earlier = queries.exceptions_of(needing)
-    versions = queries.versions.of(
-        {entry: earlier[entry].verdict if entry in earlier else "" for entry in needing}, run
-    )
+    needing = frozenset(matches.needing_someone())
+    fresh = [entry for entry in matches.needing_someone() if entry not in shown]
+    earlier = queries.exceptions_of(fresh)
+    versions = queries.versions.of({entry: earlier[entry].verdict if entry in earlier else "" for entry in fresh}, run)
     versions |= {one.entry: Versions(one.versions, one.resolved, one.current) for one in kept.values()}
     merged, wanted = _merged(versions, kept)
     statuses: list[ExceptionStatus] = []
@@ -136,7 +147,7 @@ def follow_up(queries: LedgerQueries, run: Run, matches: Matches, judge: Judge) 
         for one in statuses
     )
     later = (one.entry for one in kept.values() if one.closed_run not in ("", run.name) and not run.parts)
-    return Exceptions(tuple(sorted(closed, key=lambda one: (one.opened_at, one.entry))), frozenset(later))
+    return Exceptions(tuple(sorted(closed, key=lambda one: (one.opened_at, one.entry))), frozenset(later), needing)
 
 
 def _merged(versions: Mapping[int, Versions], kept: Collection[int]) -> tuple[dict[int, int], list[int]]:

@@ -253,8 +253,8 @@ def summarise(
 
 def open_since_earlier(reconciliation: Reconciliation) -> list[int]:
     """The latest entries of the open exceptions that are no documents of this run that need attention, oldest first."""
-    needing = set(reconciliation.matches.needing_someone())
-    return [one.latest for one in reconciliation.exceptions.open if one.latest not in needing]
+    exceptions = reconciliation.exceptions
+    return [one.latest for one in exceptions.open if exceptions.is_of_earlier_runs(one)]
 
 
 def failed_steps(undone: Mapping[str, str]) -> tuple[FailedStep, ...]:
