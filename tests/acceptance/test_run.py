@@ -87,6 +87,13 @@ def test_a_refused_token_and_an_unreachable_exchange_leave_all_to_a_later_run(ho
     assert sorted(house.states().values()) == ["accepted"] * 10 + ["invalid"] * 2
 
 
+def test_the_next_step_after_a_refused_token_is_another_token(workspace, tmp_path):
+    workspace.write_orders(1)
+    with exchange(tmp_path / "another.db", token="another") as served:
+        refused = workspace.run("--exchange", served.url)
+    assert (refused.returncode, "→ Send them: put in the new token, then loadsheet run" in refused.stdout) == (77, True)
+
+
 def test_what_waits_for_its_order_stays_ready_while_nobody_can_be_asked_for_it(house, tmp_path):
     for file in house.inbox.iterdir():
         file.unlink()

@@ -368,6 +368,7 @@ def _steps(summary: RunSummary, places: RunPlaces) -> Iterator[str]:
     if summary.needs_someone.first:
         yield f"→ Look into: loadsheet show{places.options('state')} {as_argument(summary.needs_someone.first)}"
     elif summary.verdicts.get(Verdict.WAITING, 0):
-        yield f"→ Send them: loadsheet run{places.options('state', 'mappings')}"
+        first = "put in the new token, then " if summary.exit_code == exit_codes.TOKEN_REFUSED else ""
+        yield f"→ Send them: {first}loadsheet run{places.options('state', 'mappings')}"
     page = PAGE if PAGE in summary.reports else ""
     yield f"→ Reports:   {place_text(folder)}/{page}"
