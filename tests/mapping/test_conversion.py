@@ -78,7 +78,7 @@ VALUES = [  # the type of a column, its settings, and what cells become
         "'LS1 4DY": "LS1 4DY", "'K1A 0B1": "K1A 0B1", "'LV-1050": "LV-1050", "'T ZAND 12": "'T ZAND 12", "'S-GRAVENHAGE": "'S-GRAVENHAGE",
     }),
     ("text", {}, {  # kept as text by a formula, as exports for spreadsheet programs write it
-        '="02108"': "02108", ' ="A-1" ': "A-1", '=""': None, '=" "': None, '="Köln"': "Köln", '="a"&"b"': '="a"&"b"', "=A1": "=A1", "=": "=",
+        '="02108"': "02108", ' ="A-1" ': "A-1", '=""': None, '=" "': None, '="Köln"': "Köln", '="a"&"b"': '="a"&"b"', "=": "=",
     }),
     ("integer", {}, {'="12"': "12"}),
     ("text", {}, {"1.23E+12": "1.23E+12"}),
@@ -96,6 +96,9 @@ VALUES = [  # the type of a column, its settings, and what cells become
     ("text", {}, dict.fromkeys(["#N/A", "#NV", "#REF!", "#BEZUG!", "#NAME?", "#¡VALOR!", "#N/D", "########"], "R207")),
     ("text", {}, {"#1001": "#1001", "#VIP!": "#VIP!", "###": "###", "#N/A 7": "#N/A 7"}),
     ("text", {"blank": ["#N/A"]}, {"#N/A": None}),
+    ("text", {}, dict.fromkeys(["=SUM(E8:E27)", "=A1", "=-$B$2*2", "=(B2+C2)/2", "=Sheet1!A1", "='A list'!B7"], "R208")),
+    ("text", {}, {"= see B2": "= see B2", "=AB": "=AB", "=1+1": "=1+1", "=> B2": "=> B2", "==B2==": "==B2=="}),
+    ("decimal", {}, {"=B2*C2": "R208"}),
     ("decimal", {}, {"#DIV/0!": "R207", "#WERT!": "R207"}),
     # dates and times: by declared formats only
     ("datetime", {}, {

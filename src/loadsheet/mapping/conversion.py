@@ -60,6 +60,7 @@ from loadsheet.mapping.texts import (
     without_apostrophe,
 )
 from loadsheet.mapping.units import Quantity, conversion_factor, unit_named, which_ton, with_unit_of
+from loadsheet.mapping.valueless import kind_without_value
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 from loadsheet.reading.tables import Native, cell_of
 from loadsheet.similar_text import closest_or_known
@@ -256,15 +257,10 @@ def _version(entry: EntryPoint) -> str:
 
 _NO_VALUE = {
     "error": CellProblem("R207"),
-    "formula": CellProblem("R208", hint="open the file in Excel, save it and send it again"),
+    "formula": CellProblem("R208", hint="open the file in Excel and save it, or type the value in its place"),
     "object": CellProblem("C313", hint="a frame holds texts, numbers, dates, times, flags and blanks"),
 }
 """The problems of workbook cells and objects that have no value, by their kind."""
-
-_ERROR = re.compile(
-    "#(DIV/0|DEEL/0|DZIEL/0|REF|BEZUG|RIF|VERW|ADR|VALUE|WERT|VALEUR|VALOR|VALORE|WAARDE|ARG|NUM|ZAHL|NOMBRE|GETAL|LICZBA|NÚM|N/D|NULL)!"
-    "|#(NAME|NOM|NOME|NAAM|NAZWA)[?]|#¡(DIV/0|REF|VALOR|NUM|NULO)!|#¿NOMBRE[?]|#N/[ABD]|#NV|#{4,}"
-)  # as a text file has the errors of a workbook, and cells of columns that were too narrow
 
 
 def _cell_parser(spec: Column, parse: _Parse, default: object, custom: Converter | None) -> Convert:
@@ -281,8 +277,8 @@ def _cell_parser(spec: Column, parse: _Parse, default: object, custom: Converter
         text = stripped_cell(cell)
         if not text or text in tokens:
             return blank
-        if text[0] == "#" and _ERROR.fullmatch(text):
-            return _NO_VALUE["error"]
+        if text[0] in "#=" and (kind := kind_without_value(text)):
+            return _NO_VALUE[kind]
         return parse(whole(text) if type(cell) is str else cell)
 
     return convert

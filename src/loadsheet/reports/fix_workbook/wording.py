@@ -197,7 +197,7 @@ TODO = {
     "R205": "compare the row with the headings: put each value below its own heading",
     "R206": "close or remove the quote and send the file again",
     "R207": "replace the error with the value",
-    "R208": "open the file in Excel, save it and send it again",
+    "R208": "replace the formula with its value",
     "R209": "delete the character",
     "R210": "rename the sheet as agreed",
     "R211": "leave one of them, or give one another label",
