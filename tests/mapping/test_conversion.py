@@ -557,5 +557,5 @@ def test_another_version_of_a_converter_is_another_mapping(tmp_path, monkeypatch
     before = load(path, ASSUMED).hash
     assert load(path, ASSUMED).hash == before
     assert conversion.converter("gtin").version == "example-converters 1.0"
-    monkeypatch.setattr("loadsheet.mapping.conversion._version", lambda _entry: "example-converters 1.1")
+    monkeypatch.setattr("loadsheet.mapping.converters._version", lambda _entry: "example-converters 1.1")
     assert load(path, ASSUMED).hash != before

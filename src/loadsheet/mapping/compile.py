@@ -17,7 +17,8 @@ from zoneinfo import ZoneInfo
 from loadsheet.contract import Assumptions, Operation, update_of, zone_names
 from loadsheet.errors import MappingError
 from loadsheet.mapping.calculation import read_calendars
-from loadsheet.mapping.conversion import Conventions, converter
+from loadsheet.mapping.conversion import Conventions
+from loadsheet.mapping.converters import converter
 from loadsheet.mapping.documents import JOINT, ColumnGuide, Lineage, Source, column_path
 from loadsheet.mapping.layouts import column_guides_of, language_of, layouts_of, marks_of
 from loadsheet.mapping.leaves import PayloadContext

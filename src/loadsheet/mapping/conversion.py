@@ -6,10 +6,6 @@ are refused at load. Knows no row and no file.
 
 `plan_column` wraps the parser of the type (`_parser_of`) in the steps of all types (`_cell_parser`). `rows.RowReader` calls it for each cell,
 then applies the `RowStep` of the column, and last finds the rows of other tables.
-
-A converter of another package (`convert: NAME`) is found by its entry point. It gets the text of a cell and returns a text, which the column
-reads by its type, or a number, date, time or flag, which it takes like a typed cell of a workbook. None is a blank. What it raises for a bad
-value becomes a problem of the cell.
 """
 
 import re
@@ -17,12 +13,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, time, timedelta
 from decimal import Decimal
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, NamedTuple
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.calculation import Calendar
 from loadsheet.mapping.codes import Amount, country_parser, currency_parser, yes_no_parser, zone_parser
+from loadsheet.mapping.converters import Converter, converter
 from loadsheet.mapping.layouts import choices_of
 from loadsheet.mapping.lookups import Lookup, range_parser
 from loadsheet.mapping.notations import (
@@ -37,7 +33,6 @@ from loadsheet.mapping.notations import (
     number_parser,
 )
 from loadsheet.mapping.plans import (
-    CALCULATION_ERRORS,
     CellProblem,
     ColumnPlan,
     Convert,
@@ -60,9 +55,8 @@ from loadsheet.mapping.texts import (
     without_apostrophe,
 )
 from loadsheet.mapping.units import Quantity, conversion_factor, unit_named, which_ton, with_unit_of
-from loadsheet.mapping.valueless import kind_without_value
 from loadsheet.mapping.yamlfile import Loc, YamlFile
-from loadsheet.reading.tables import Native, cell_of
+from loadsheet.reading.tables import Native
 from loadsheet.similar_text import closest_or_known
 
 _Parse = Callable[[str], Any]
@@ -75,9 +69,6 @@ _TYPES = {
     "time": Type.SPAN,
     "yesno": Type.FLAG,
 }
-CONVERTERS = "loadsheet.converters"
-"""The group of entry points that are converters."""
-
 _TIMES = ("%H:%M:%S", "%H:%M")
 _CLOCK = re.compile("%-?[HIMSscXT]")  # the time of day in a format
 _IN_DIGITS = re.compile("(%[YymdHMSsfE])+")  # a format of digits alone, which a workbook may hold as a number: 20261201
@@ -212,47 +203,6 @@ def _as_cell(value: object) -> str:
     return Native(str(value), "number") if isinstance(value, int | Decimal) else str(value)
 
 
-# ---- converters of other packages ----
-
-
-class Converter(NamedTuple):
-    """A converter: its name, its function, and the package and version it comes from."""
-
-    name: str
-    function: Callable[[str], object]
-    version: str
-
-    def before(self, parse: Callable[[str], Any], blank: object) -> Callable[[str], Any]:
-        """A parser that converts the text of a cell first; `blank` is the value if the converter gives none."""
-
-        def converted(cell: str) -> Any:
-            text = (cell.without_currency if isinstance(cell, Native) else cell).strip()
-            try:
-                value = cell_of(self.function(text))
-            except CALCULATION_ERRORS as error:
-                fault = f"the converter {self.name} fails on it ({type(error).__name__})"
-                return CellProblem("C313", hint=str(error) if type(error) is ValueError else fault)
-            return parse(value) if value else blank
-
-        return converted
-
-
-def converter(name: str) -> Converter:
-    """The converter of this name. Raises SettingError if none is installed, or if its package cannot be loaded."""
-    known = {entry.name: entry for entry in entry_points(group=CONVERTERS)}
-    if name not in known:
-        raise SettingError("convert", f'no converter "{name}" is installed', closest_or_known(name, known))
-    try:
-        function = known[name].load()
-    except (ImportError, AttributeError) as error:
-        raise SettingError("convert", f"the converter {name} cannot be loaded: {error}") from error
-    return Converter(name, function, _version(known[name]))
-
-
-def _version(entry: EntryPoint) -> str:
-    return f"{entry.dist.name} {entry.dist.version}" if entry.dist else ""
-
-
 # ---- one cell ----
 
 _NO_VALUE = {
@@ -261,6 +211,15 @@ _NO_VALUE = {
     "object": CellProblem("C313", hint="a frame holds texts, numbers, dates, times, flags and blanks"),
 }
 """The problems of workbook cells and objects that have no value, by their kind."""
+
+_ERROR = re.compile(
+    "#(DIV/0|DEEL/0|DZIEL/0|REF|BEZUG|RIF|VERW|ADR|VALUE|WERT|VALEUR|VALOR|VALORE|WAARDE|ARG|NUM|ZAHL|NOMBRE|GETAL|LICZBA|NÚM|N/D|NULL)!"
+    "|#(NAME|NOM|NOME|NAAM|NAZWA)[?]|#¡(DIV/0|REF|VALOR|NUM|NULO)!|#¿NOMBRE[?]|#N/[ABD]|#NV|#{4,}"
+)  # as a text file has the errors of a workbook, and cells of columns that were too narrow
+_REFERENCE = r"\$?[A-Z]{1,3}\$?[1-9][0-9]*(?![0-9A-Z])"
+_FORMULA = re.compile(
+    rf"=[-+(]{{0,9}}(?:{_REFERENCE}|[A-Z][A-Z0-9.]*\(.*\)|[^=]*!{_REFERENCE}).*", re.DOTALL
+)  # as a fix workbook shows one without a saved value, and as programs export it
 
 
 def _cell_parser(spec: Column, parse: _Parse, default: object, custom: Converter | None) -> Convert:
@@ -277,11 +236,18 @@ def _cell_parser(spec: Column, parse: _Parse, default: object, custom: Converter
         text = stripped_cell(cell)
         if not text or text in tokens:
             return blank
-        if text[0] in "#=" and (kind := kind_without_value(text)):
+        if text[0] in "#=" and (kind := _kind_without_value(text)):
             return _NO_VALUE[kind]
         return parse(whole(text) if type(cell) is str else cell)
 
     return convert
+
+
+def _kind_without_value(text: str) -> str:
+    """What a text stands for: an `error` of a workbook, a `formula`, or a value (empty)."""
+    if _ERROR.fullmatch(text):
+        return "error"
+    return "formula" if _FORMULA.fullmatch(text) else ""
 
 
 def _parser_of(spec: Column, conventions: Conventions, lookup: Lookup | None) -> _Parse:
