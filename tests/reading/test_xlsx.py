@@ -151,7 +151,7 @@ DATES = {  # by number format, the numbers of cells: their kinds and what is rea
     },
     "yyyy-mm-dd hh:mm": {"46082": "datetime 2026-03-01 00:00:00", "46082.999999": "datetime 2026-03-02 00:00:00"},
     f'"{"x" * 300}"dd.mm.yyyy': {"46082": "date 2026-03-01"},
-    "hh:mm": {"0.25": "time 06:00:00", "0": "time 00:00:00", "-0.25": "number -0.25"},
+    "hh:mm": {"0.25": "time 06:00:00", "0": "time 00:00:00", "1.25": "time 06:00:00", "1": "datetime 1900-01-01 00:00:00", "46082.25": "datetime 2026-03-01 06:00:00", "-0.25": "number -0.25"},
     "hh:mm:ss": {"0.99999999": "time 00:00:00"},
     "[$-407]d. mmmm yyyy;@": {"46082": "date 2026-03-01"},
     "mmm": {"46082": "date 2026-03-01"},

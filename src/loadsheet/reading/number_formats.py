@@ -294,7 +294,9 @@ def _moment(number: str, number_format: Format, *, from_1904: bool) -> Native | 
     if number_format.is_duration:
         return duration(number, days * _DAY + rest)
     clock = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
-    if serial < 1 and (not number_format.shows_date or (rest and not from_1904)):
+    # a program that adds a day to times of day, such as 1.333 for 8:00, still shows 8:00
+    is_on_day_1 = 1 < serial < 2 and rest and not number_format.shows_date
+    if is_on_day_1 or (serial < 1 and (not number_format.shows_date or (rest and not from_1904))):
         return Native(clock, "time")
     day = _day(days, from_1904=from_1904)
     if day and (rest or number_format.shows_time):
