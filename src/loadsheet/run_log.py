@@ -212,11 +212,9 @@ class RunLog:
         elif len(self._waiting) < _WAITING_MAX:
             self._waiting.append(line)
 
-    def write_json_to_stderr(self, text: str) -> None:
-        """Write a sentence to stderr only, as a line of JSON, at any log level."""
-        self._write(
-            _logger(_FailSafeFile(sys.stderr), "debug", human=False), self._stamped(_LogEvent("warning", text, {}))
-        )
+    def write_json_to_stderr(self, text: str, level: Level) -> None:
+        """Write a sentence of this level to stderr only, as a line of JSON, whatever `monitoring.log_level` is."""
+        self._write(_logger(_FailSafeFile(sys.stderr), "debug", human=False), self._stamped(_LogEvent(level, text, {})))
 
     def entry(self, line: _LogEvent) -> None:
         """Write a line about one entry, up to `ENTRIES_MAX`."""
@@ -415,14 +413,14 @@ def figures() -> Mapping[str, float]:
     return log.figures if (log := _current.get()) is not None else {}
 
 
-def say_as_json(text: str) -> bool:
-    """Write a sentence as a line of JSON if stderr gets JSON now, or got it while the last log was open. Returns whether it did."""
+def say_as_json(text: str, level: Level = "warning") -> bool:
+    """Write a sentence of this level as a line of JSON if stderr gets JSON now, or got it while the last log was open. Returns whether it did."""
     log = _current.get()
     if log is None and (last := _last.get()) is not None and last[0] is sys.stderr:
         log = RunLog(last[1], lambda: datetime.now(UTC), None, _no_heartbeat)
     if log is None or not log.json:
         return False
-    log.write_json_to_stderr(text)
+    log.write_json_to_stderr(text, level)
     return True
 
 

@@ -176,6 +176,18 @@ def test_what_a_command_says_at_its_end_is_a_line_as_well_and_nothing_of_that_is
     assert capsys.readouterr().err == "and plain again\n"
 
 
+def test_that_a_watch_begins_and_ends_is_no_warning(tmp_path, capsys):
+    """Who is called for each warning would be called at each start."""
+    with run_log.opened(Settings(state=tmp_path, log_level="error", log_format="json")):
+        say("watching inbox", level="info")
+        say("loadsheet: the exchange is away")
+    lines = map(json.loads, capsys.readouterr().err.splitlines())
+    assert [(line["level"], line["event"]) for line in lines] == [
+        ("info", "watching inbox"),
+        ("warning", "loadsheet: the exchange is away"),
+    ]
+
+
 @pytest.mark.parametrize("chosen", ["auto", "human", "json"])
 def test_a_terminal_gets_lines_for_people_unless_json_is_asked_for(tmp_path, monkeypatch, chosen):
     terminal = Terminal()

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import click
 import msgspec
@@ -47,10 +47,10 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         click.echo("\t".join(printable(" ".join(str(cell).split())) for cell in row))
 
 
-def say(text: str) -> None:
-    """A line for the user, on stderr."""
+def say(text: str, *, level: Literal["info", "warning"] = "warning") -> None:
+    """A line for the user, on stderr; with this level where stderr gets JSON."""
     run_log = sys.modules.get("loadsheet.run_log")  # if it is not loaded, stderr has no JSON
-    if run_log is None or not run_log.say_as_json(text):
+    if run_log is None or not run_log.say_as_json(text, level):
         click.echo(printable(text), err=True)
 
 

@@ -93,7 +93,7 @@ def watch_shippers(config: Path | None, found: "dict[str, Settings | SettingsErr
         wake_events = stack.enter_context(WakeEvents([shipper.settings for shipper in ours], _warn))
         context = _WatchContext(status, as_json, several, codes, stopping=wake_events.signals)
         watches = [_ShipperWatch(shipper, context).watch for shipper in ours]
-        say(f"watching {', '.join(place_shown(shipper.settings.inbox) for shipper in ours)}")
+        say(f"watching {', '.join(place_shown(shipper.settings.inbox) for shipper in ours)}", level="info")
         report_files_outside(config, found)
         try:
             stopped_by = run_watches(watches, wake_events, on_turn=status.checked)
@@ -102,7 +102,7 @@ def watch_shippers(config: Path | None, found: "dict[str, Settings | SettingsErr
                 raise
             _warn(str(error))
             return exit_codes.worst([*codes, error.exit_code])
-    say("stopped; the next start continues")
+    say("stopped; the next start continues", level="info")
     return exit_codes.INTERRUPTED if stopped_by == signal.SIGINT else 0
 
 
