@@ -129,7 +129,7 @@ def follow_up(queries: LedgerQueries, run: Run, matches: Matches, judge: Judge) 
     kept = {one.entry: one for one in queries.exceptions_at(run)}
     shown = {entry for one in kept.values() for entry in (one.entry, *one.versions)}
     needing = frozenset(matches.needing_someone())
-    fresh = [entry for entry in matches.needing_someone() if entry not in shown]
+    fresh = sorted(needing - shown)
     earlier = queries.exceptions_of(fresh)
     versions = queries.versions.of({entry: earlier[entry].verdict if entry in earlier else "" for entry in fresh}, run)
     versions |= {one.entry: Versions(one.versions, one.resolved, one.current) for one in kept.values()}
