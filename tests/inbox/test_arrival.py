@@ -18,6 +18,7 @@ from inbox_files import RUN, drop, left, lies_in, names, settings_in, settled, t
 from monitored_runs import house
 from orders import MAPPINGS
 
+from loadsheet.cli import doctor_checks  # noqa: F401 (an ordinary user may not be able to read the code)
 from loadsheet.cli.doctor import examine
 from loadsheet.errors import FolderError, MappingError
 from loadsheet.inbox import archive, claim, scan, scan_read_only, scan_without_waiting
