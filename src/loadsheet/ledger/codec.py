@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -106,6 +107,7 @@ def encode_links(links: RowLinks) -> str:
     return encode(named)
 
 
+@lru_cache(maxsize=256)  # the records of a file have few different links
 def decode_links(stored: str) -> RowLinks:
     """The links that `encode_links` of this or an earlier version wrote."""
     if stored == NOTHING:
